@@ -180,7 +180,7 @@ def lint(arguments: list[str]) -> int:
 
 @command("cover")
 def cover(arguments: list[str]) -> int:
-    """Run the suite under coverage, processes included, and show the lines nobody reached."""
+    """Run the suite under coverage, processes included, and show the lines that no test reached."""
     return checked("cover", arguments)
 
 
@@ -192,7 +192,7 @@ def checked(name: str, arguments: Sequence[str]) -> int:
 
 @command("docs")
 def docs(arguments: list[str]) -> int:
-    """Make the pages anew that are made from code: the reference, the statuses, the table of promises."""
+    """Generate the pages that are made from code: the reference, the statuses, the table of promises."""
     if arguments:
         return usage(f"docs takes no arguments, got {' '.join(arguments)}")
     install("test", "lint")
@@ -249,7 +249,7 @@ def mutate(arguments: list[str]) -> int:
 
 
 def report_mutants(sample: Sequence[str]) -> int:
-    """Prints what became of each and the share that was noticed. A test that hangs or crashes has noticed too."""
+    """Prints the outcome of each and the share that was noticed. A test that hangs or crashes has noticed too."""
     listing: list[str | Path] = [tool("mutmut"), "results", "--all", "true"]
     lines = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     fates = {name: fate for name, _, fate in (line.strip().rpartition(": ") for line in lines)}

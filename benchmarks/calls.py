@@ -22,7 +22,7 @@ from benchmarks.throughput import finished
 
 PACKAGE = str(Path(holdfast.__file__).parent)
 STEPS = 20
-"""A step's calls are the difference between runs of so many and of twice as many."""
+"""A step's calls are the difference between runs with n steps and with 2n."""
 
 
 class Calls:

@@ -17,7 +17,7 @@ from benchmarks.raw import RawFile
 
 
 class Files:
-    """See `places`. Whoever made the folder removes it."""
+    """See `places`. The caller that made the folder removes it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

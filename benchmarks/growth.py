@@ -23,7 +23,7 @@ CHILDREN_AT_ONCE = 500
 
 
 class Marks:
-    """When so many steps of the long run had been done: passed and processor seconds."""
+    """When that many steps of the long run had been done: passed and processor seconds."""
 
     wanted: frozenset[int] = frozenset()
     met: ClassVar[dict[int, tuple[float, float]]] = {}
@@ -88,7 +88,7 @@ async def _at_once(what: str, of: Callable[[int], Call[int]], sizes: tuple[int, 
 
 
 async def _claims(sizes: tuple[int, ...], claims: int, place: Place) -> dict[str, float]:
-    """How long a claim takes among so many pending runs, on a store with full durability."""
+    """How long a claim takes among that many pending runs, on a store with full durability."""
     costs = [await _claim_milliseconds(place, f"rows{size}", size, claims) for size in sizes]
     return _figures("claim", sizes, costs)
 

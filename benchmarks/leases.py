@@ -177,7 +177,7 @@ async def main(stores: Sequence[str], rounds: int, *, is_recorded: bool) -> None
     sys.stdout.write(text)
     if is_recorded:
         RESULTS.write_text(text, encoding="utf-8")
-        sys.stdout.write("== written; `python3 dev.py bench --render` makes the page anew\n")
+        sys.stdout.write("== written; `python3 dev.py bench --render` generates the page again\n")
 
 
 if __name__ == "__main__":

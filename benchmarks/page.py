@@ -125,12 +125,12 @@ NOTES_ON_POSTGRESQL: dict[str, str] = {
     ),
     "W3": (
         "As in W1, Python takes the time; the server needs a fraction of it, on the other core. A batch is one call, "
-        "its columns sent as binary arrays, and all turns that go on or end are one update and one insert."
+        "its columns sent as binary arrays, and all turns that continue or end are one update and one insert."
     ),
     "W4": (
         "Two transactions one after the other are the floor: made and begun, then ended, each a prepared statement "
         "without a thread in between. From another process it is a chain of nine: made, a notice, claimed, read, two "
-        "turns, a notice, and two reads by whoever waits. A notice wakes them itself, without a look in between, and "
+        "turns, a notice, and two reads by the waiting client. A notice wakes it directly, and "
         "an end is read with the row that was found; both had cost three milliseconds."
     ),
     "W5": (

@@ -18,7 +18,7 @@ class Place(Protocol):
     """Stores of one kind, each by a name, all gone with the place."""
 
     def url(self, name: str) -> str:
-        """The address of a store. It is made by whoever opens it."""
+        """The address of a store. Opening it creates it."""
         ...
 
     def raw(self) -> RawStore:
@@ -34,7 +34,7 @@ class Place(Protocol):
         ...
 
     def multiply(self, name: str, rows: int) -> None:
-        """Copies the run `pattern`, without its journal, until there are so many more."""
+        """Copies the run `pattern`, without its journal, until there are that many more."""
         ...
 
     def counted(self) -> AbstractContextManager[Counts]:

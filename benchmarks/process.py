@@ -104,5 +104,5 @@ class Child:
 
 
 def say(**facts: Any) -> None:
-    """One line to whoever started this process."""
+    """One line to the process that started this one."""
     print(json.dumps(facts), flush=True)

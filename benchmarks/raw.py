@@ -50,7 +50,7 @@ class RawStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Lets go of it."""
+        """Closes it."""
         ...
 
 
@@ -148,7 +148,7 @@ class BesideRaw:
         return mean(self._rates[-2:])
 
     def close(self) -> None:
-        """Lets go of the store."""
+        """Closes the store."""
         self._store.close()
 
 

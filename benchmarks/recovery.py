@@ -1,4 +1,4 @@
-"""W5 and W6: how long until the work of a killed process goes on."""
+"""W5 and W6: how long until the work of a killed process continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SLOTS = "100"
 
 
 async def w5(scale: Scale, place: Place) -> dict[str, float]:
-    """Runs blocked in step 6 of 10, their worker SIGKILLed, until all are completed. Whoever takes them over has the
+    """Runs blocked in step 6 of 10, their worker SIGKILLed, until all are completed. The worker that takes over has
     default settings.
 
     By another worker: the seconds until the dead one's lease had run out are read from its row and told apart. By the

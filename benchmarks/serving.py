@@ -1,6 +1,6 @@
 """A worker process: `python -m benchmarks.serving URL ID CONCURRENCY TTL [BLOCKED]`.
 
-Says `ready`, and `blocked` once so many runs stand at their gate. Ends when its standard input does.
+Says `ready`, and `blocked` once that many runs wait at their gate. Ends when its standard input does.
 """
 
 from __future__ import annotations

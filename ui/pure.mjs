@@ -8,6 +8,8 @@ export { plain } from './text';
 export { chart, ticks } from './run/layout';
 export { layOut } from './graph/layout';
 export { initial, fieldOf } from './form/schema';
+import { blocksOf, endsOf } from './run/parts';
+export const blocks = (parts, timeline) => blocksOf(parts, endsOf(timeline));
 import { Parser } from './api/sse';
 export const parse = (pieces) => { const parser = new Parser(); return pieces.flatMap((piece) => parser.take(piece)); };
 export const laidOut = (nodes, edges) => { const found = layOut_(nodes, edges); return { ...found, nodes: [...found.nodes.values()] }; };

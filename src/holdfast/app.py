@@ -57,23 +57,22 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-KEPT_END = "The run ended so before this call: a run keeps its outcome, also when the code has changed since."
+KEPT_END = "The run ended before this call. It keeps its outcome, even if the code has changed since."
 
 
 class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, QueueVerbs):
     """The workflows to serve and the store that keeps their runs.
 
-    `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the
-    configuration, `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are
-    definitions, modules, or names of modules; also steps, which flows may call by name. `schedules` start workflows by
-    themselves, once there is a worker. `queues` say how many runs begin, how fast, and whose come first. `keep` says
-    how long ended runs are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how
-    many journal rows of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of
-    the configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
-    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `hooks` are around every step's body and hear of what
-    happens (`Hook`). `paranoid` replays each run whenever it parks, and
-    pauses one whose code asks for something different (for development). `config` is for tests; by default it is found
-    when first needed.
+    `url` is `sqlite:///path.db`, `postgresql://user@host/database` or `memory://`; default: that of the configuration,
+    `$HOLDFAST_URL`, `[store] url` in `holdfast.toml`, else `sqlite:///holdfast.db`. `workflows` are definitions,
+    modules, or names of modules; also steps, which flows may call by name. `schedules` start workflows at set times,
+    once a worker runs. `queues` limit how many runs begin and how fast, and decide whose come first. `keep` says how
+    long ended runs are kept (None: forever; a workflow may set its own), `snapshot_every` and `compact_after` how many
+    journal rows of a run lie between two snapshots and before it is compacted: defaults come from `[upkeep]` of the
+    configuration. `blobs` says where large payloads are kept: in the "store", in a folder that all workers share
+    ("file:///shared/folder"), or in S3 ("s3://bucket/prefix"). `hooks` wrap every step's body and are told what happens
+    (`Hook`). `paranoid` replays each run whenever it parks, and pauses one whose code asks for something different (for
+    development). `config` is for tests; by default it is found when first needed.
     """
 
     def __init__(
@@ -134,7 +133,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
 
     @functools.cached_property
     def settings(self) -> Settings:
-        """Settings for all its runs: those given here, else those of the configuration."""
+        """Settings for all runs: those given here, else those of the configuration."""
         upkeep = self.config.upkeep
         rows = {"snapshot_every": upkeep.snapshot_every, "compact_after": upkeep.compact_after or None}
         chosen: dict[str, Any] = {"keep": upkeep.keep, **rows, **self._said}
@@ -244,11 +243,11 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         return asyncio.run(self.run_here(call, id=id, timeout=timeout))
 
     async def run_here(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
-        """`run` on the running loop."""
+        """`run`, on the running loop."""
         checked_call(call, "app.run")
         if self.registry.find(call.spec.name, call.spec.version) is None:
             raise UnknownWorkflow(
-                f"app.run({call.spec.name}(…)): this app does not serve it; add it: App(workflows=[{call.spec.name}])"
+                f"app.run({call.spec.name}(…)): this app does not serve it. Add it: App(workflows=[{call.spec.name}])"
             )
         async with self.worker():
             run = await self.start(call, id=id)
@@ -289,8 +288,8 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         - `debounce`: starts with the same `unique` value become one run, which begins when none has come for this
           long, with the last input; `max_wait` after the first start at the latest. All get the same run
         - `delay`: begins later
-        - `deadline`: ends a run that takes longer; instead of the workflow's own
-        - `queue`, `priority`: which workers take it, and before which others of its share (higher first)
+        - `deadline`: ends a run that takes longer; overrides the workflow's own
+        - `queue`, `priority`: which workers run it, and its order within its share (higher first)
         - `share`: what it competes as, such as a tenant: shares with runs waiting take turns. Default: its workflow
         - `attributes`: texts to find it by
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
@@ -315,7 +314,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
     @overload
     async def get(self, id: str, workflow: AnyWorkflow[..., R]) -> Run[R]: ...
     async def get(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Run[Any]:
-        """The run with that id; `RunNotFound` if there is none."""
+        """The run with that id. Raises `RunNotFound` if there is none."""
         return await (await self.client()).get(id, workflow)
 
     def logs(self) -> MachineLogs:

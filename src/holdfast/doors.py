@@ -1,5 +1,5 @@
-"""Doors to what stands above and needs an extra: loaded by name when needed. A missing package is named with the
-command that brings it."""
+"""Loads modules of higher layers that need an extra, by name and when needed. The error for a missing package names the
+command that installs it."""
 
 from __future__ import annotations
 

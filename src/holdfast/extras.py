@@ -1,9 +1,8 @@
 """Optional parts of the distribution, and how to install one that is missing.
 
 The distribution is called `holdfast-workflows`. `holdfast` on the package index is another project, with a package of
-the same name: of the two, the one installed last has its files in place.
-
-What reads metadata is imported when it is needed: every worker imports this module, and few lack an extra.
+the same name: the one installed last overwrites the other. Modules that read metadata are imported when needed: every
+worker imports this module, and few lack an extra.
 """
 
 from __future__ import annotations
@@ -25,11 +24,8 @@ def install_command(extra: str) -> str:
 
 
 def lack_of(extra: str, claim: str, **packages: str) -> str:
-    """What to tell people if modules of an extra cannot be imported; empty if all can.
-
-    `claim` is the sentence up to the names of the packages ("leases by etcd need"), `packages` maps each module to the
-    package that brings it.
-    """
+    """A sentence if modules of an extra cannot be imported; empty if all can. `claim` is the sentence up to the names
+    of the packages ("leases by etcd need"); `packages` maps each module to its package."""
     missing = [package for module, package in packages.items() if not _is_importable(module)]
     return missing_sentence(extra, claim, *missing) if missing else ""
 
@@ -96,7 +92,7 @@ def _source_folder() -> tuple[Path, bool] | None:
 
 
 def _path_of(url: str) -> str:
-    """The path of a `file://` URL. Not by `urllib`: authoring imports this module, and is kept free of that."""
+    """The path of a `file://` URL. Without `urllib`: authoring imports this module and must stay light."""
     escaped = url.removeprefix("file://").encode()
     return re.sub(rb"%([0-9A-Fa-f]{2})", lambda found: bytes.fromhex(found[1].decode()), escaped).decode()
 

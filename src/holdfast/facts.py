@@ -1,4 +1,4 @@
-"""The kinds of `Fact` that a `Hook` hears of: `match fact: case facts.RunFailed(): …`."""
+"""The kinds of `Fact` that a `Hook` is told of: `match fact: case facts.RunFailed(): …`."""
 
 from __future__ import annotations
 

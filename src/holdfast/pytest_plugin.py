@@ -1,6 +1,6 @@
 """The pytest plugin, loaded by installing Holdfast: the fixture `sim`.
 
-pytest loads it in every project of an environment that has Holdfast, so it imports nothing until a test asks.
+pytest loads it in every project of an environment that has Holdfast, so it imports nothing until a test uses it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def sim() -> Iterator[Sim]:
-    """A simulation for one test: memory store, worker, and a clock that moves when the test says so."""
+    """A simulation for one test: memory store, worker, and a clock that the test moves."""
     from holdfast.testing import Sim
 
     with Sim() as made:

@@ -1,4 +1,4 @@
-"""The store of an address: adapters are imported where they are chosen."""
+"""Opens the store of an address. Adapters are imported when they are chosen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_MARK: Final = (1 << 62) - 1
 async def open_store(
     url: str, settings: StoreSettings | None = None, *, blobs: str | None = None, telemetry: Telemetry | None = None
 ) -> Store:
-    """The store of an address, its blobs where they are to be; adapters are imported where they are chosen."""
+    """The store of an address, with its blobs where they belong. Adapters are imported when they are chosen."""
     chosen = settings or StoreSettings()
     home = home_of(url, blobs or chosen.blobs, is_shared=chosen.shared, telemetry=telemetry)
     store = await _open_store(url, chosen, telemetry)
@@ -45,8 +45,8 @@ async def open_store(
 
 
 def home_of(url: str, address: str, *, is_shared: bool, telemetry: Telemetry | None = None) -> BlobHome | None:
-    """The home that `blobs=` names; None for "store". `InvalidInput` if the address is wrong, or cannot hold for all
-    workers of the store at `url`."""
+    """The home that `blobs=` names; None for "store". Raises `InvalidInput` if the address is wrong, or cannot work for
+    all workers of the store at `url`."""
     if address == "store":
         return None
     if address.startswith("s3:"):
@@ -84,9 +84,8 @@ async def _open_store(url: str, chosen: StoreSettings, telemetry: Telemetry | No
 
 
 async def open_grants(settings: LeaseSettings, ttl: timedelta, mark: int | None = None) -> OpenedGrants | None:
-    """The lease manager that the configuration names; None if the store grants its leases itself.
-
-    `StoreRefused` if it cannot be used, or if its prefix belongs to a store with another `mark`."""
+    """The lease manager that the configuration names; None if the store grants its leases itself. Raises `StoreRefused`
+    if it cannot be used, or if its prefix belongs to a store with another `mark`."""
     if settings.type == "store":
         return None
     grants = await asyncio.to_thread(_new_grants, settings, ttl)
@@ -99,7 +98,7 @@ async def open_grants(settings: LeaseSettings, ttl: timedelta, mark: int | None 
 
 
 def _new_grants(settings: LeaseSettings, ttl: timedelta) -> OpenedGrants:
-    """Adapters are imported where they are chosen."""
+    """A manager of that type. Adapters are imported when they are chosen."""
     from holdfast.adapters.leases import Endpoints, read_secret
 
     endpoints = Endpoints(
@@ -122,14 +121,14 @@ def _new_grants(settings: LeaseSettings, ttl: timedelta) -> OpenedGrants:
 
 
 class OpenedGrants(Grants, Protocol):
-    """A manager that is a server of its own."""
+    """A manager that is a separate server."""
 
     async def open(self, mark: int | None = None) -> None:
-        """`StoreRefused` if it cannot be used, or belongs to a store with another mark. It changes nothing."""
+        """Raises `StoreRefused` if it cannot be used, or belongs to a store with another mark. Changes nothing."""
         ...
 
     async def own(self, mark: int) -> None:
-        """It belongs to the store with that mark from here on. `StoreRefused` if it belongs to another."""
+        """Claims it for the store with that mark. Raises `StoreRefused` if it belongs to another."""
         ...
 
 
@@ -137,10 +136,9 @@ class OpenedGrants(Grants, Protocol):
 async def granting(
     given: Grants | None, settings: LeaseSettings, ttl: timedelta, client: Client, *, owns: bool = True
 ) -> AsyncGenerator[Grants | None]:
-    """Who grants leases beside the store, for as long as the block lasts: whom an app was given, or whom the
-    configuration names, or nobody. `StoreRefused` if it cannot be used.
-
-    `owns`: notes in the manager, and in the store, that they belong together."""
+    """The lease manager beside the store for the duration of the block: the one given to the app, the configured one,
+    or None. Raises `StoreRefused` if it cannot be used. `owns`: records in the manager and in the store that they
+    belong together."""
     if given is not None or settings.type == "store":
         yield given
         return
@@ -156,8 +154,8 @@ async def granting(
 
 
 async def lease_service_findings(settings: LeaseSettings, client: Client) -> list[Finding]:
-    """What is to be said of the lease manager that the configuration names: members, holders, clocks, disagreements
-    with the store, or why it cannot be used. Nothing if there is none. It changes nothing."""
+    """Findings about the configured lease manager: members, holders, clocks, disagreements with the store, or why it
+    cannot be used. Empty if there is none. Changes nothing."""
     try:
         async with granting(None, settings, settings.ttl, client, owns=False) as grants:
             if grants is None:
@@ -168,7 +166,8 @@ async def lease_service_findings(settings: LeaseSettings, client: Client) -> lis
 
 
 async def lease_service_report(settings: LeaseSettings, client: Client, *, most: int) -> LeaseReport:
-    """The same for programs and pages. It changes nothing; `most`: so many grants are compared with the store."""
+    """The report on the lease manager, for programs and pages. Changes nothing. `most`: the maximum number of grants to
+    compare with the store."""
     try:
         async with granting(None, settings, settings.ttl, client, owns=False) as grants:
             if grants is None:
@@ -179,7 +178,7 @@ async def lease_service_report(settings: LeaseSettings, client: Client, *, most:
 
 
 async def schema_of(url: str) -> Schema | None:
-    """The schema of the store at an address, without changing it; None for a store that has none."""
+    """The schema of the store at an address, without changing it; None for a store without one."""
     if url.startswith("sqlite:"):
         from holdfast.adapters.sqlite.open_checks import schema_of as sqlite_schema
 
@@ -199,7 +198,7 @@ class MissingStore(msgspec.Struct, frozen=True):
 
 
 async def missing_store(url: str) -> MissingStore | None:
-    """Why there is nothing to read at an address; None if there is a store. Nothing is made."""
+    """Why there is nothing to read at an address; None if there is a store. Creates nothing."""
     if url.startswith("sqlite:"):
         from holdfast.adapters.sqlite.location import locate
 

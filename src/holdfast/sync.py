@@ -1,8 +1,8 @@
 """Holdfast for plain `def` code: Flask, Django, scripts.
 
 The same names as `holdfast`, blocking instead of awaited. Steps, workflows, policies and errors are the same objects.
-Nothing is written twice: outside a run each call is handed to one event loop in a background thread; inside a `def`
-workflow each verb hands its awaitable to the run's own loop (`authoring.script.bridge`).
+Nothing is implemented twice: outside a run each call goes to one event loop in a background thread; inside a `def`
+workflow each verb passes its awaitable to the run's own loop (`authoring.script.bridge`).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Run(RunTalk[R_co]):
         return self._call(self._run.result(timeout))
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end and returns how it ended; None if the time ran out."""
+        """Waits for the end and returns how the run ended; None if the time runs out first."""
         return self._call(self._run.wait(timeout))
 
     def status(self) -> Status:
@@ -144,7 +144,7 @@ class Run(RunTalk[R_co]):
         self._call(self._run.kill(reason))
 
     def delete(self) -> int:
-        """Deletes the ended run with its whole tree; returns how many runs went."""
+        """Deletes the ended run with its whole tree. Returns how many runs were deleted."""
         return self._call(self._run.delete())
 
     def pause(self, reason: str = "") -> None:
@@ -174,7 +174,7 @@ class ScheduleHandle(ScheduleActs, Generic[R_co]):
     """A handle on a schedule, blocking."""
 
     def trigger(self) -> Run[R_co]:
-        """Starts a run now, beside the timetable."""
+        """Starts a run now, besides the timetable."""
         return Run(self._call(self._schedule.trigger()), self._portal)
 
 
@@ -329,7 +329,7 @@ class App(BlockingQuestions, BlockingQueues):
     @overload
     def batch(self, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R]) -> Batch[R]: ...
     def batch(self, id: str, workflow: AnyWorkflow[..., Any] | AnyStep[..., Any] | None = None) -> Batch[Any]:
-        """The batch with that id; `RunNotFound` if there is none."""
+        """The batch with that id. Raises `RunNotFound` if there is none."""
         got = self.app.batch(id) if workflow is None else self.app.batch(id, workflow)
         return Batch(self._portal.call(got), self._portal)
 
@@ -354,12 +354,12 @@ class App(BlockingQuestions, BlockingQueues):
     @overload
     def get(self, id: str, workflow: AnyWorkflow[..., R]) -> Run[R]: ...
     def get(self, id: str, workflow: AnyWorkflow[..., Any] | None = None) -> Run[Any]:
-        """The run with that id; `RunNotFound` if there is none."""
+        """The run with that id. Raises `RunNotFound` if there is none."""
         got = self.app.get(id) if workflow is None else self.app.get(id, workflow)
         return Run(self._portal.call(got), self._portal)
 
     def schedule(self, schedule: Schedule[R]) -> ScheduleHandle[R]:
-        """Makes a schedule, or changes the one of that name; durable when this returns."""
+        """Creates a schedule, or changes the one of that name; durable when this returns."""
         return ScheduleHandle(self._portal.call(self.app.schedule(schedule)), self._portal)
 
     def schedules(self) -> Iterator[ScheduleView]:
@@ -371,7 +371,7 @@ class App(BlockingQuestions, BlockingQueues):
     @overload
     def get_schedule(self, name: str, workflow: AnyWorkflow[..., R]) -> ScheduleHandle[R]: ...
     def get_schedule(self, name: str, workflow: AnyWorkflow[..., Any] | None = None) -> ScheduleHandle[Any]:
-        """The schedule of that name; `ScheduleNotFound` if there is none."""
+        """The schedule of that name. Raises `ScheduleNotFound` if there is none."""
         got = self.app.get_schedule(name) if workflow is None else self.app.get_schedule(name, workflow)
         return ScheduleHandle(self._portal.call(got), self._portal)
 

@@ -17,6 +17,7 @@ import pytest
 from holdfast import App
 from tests.chaos.flow_server import ENDED, EXPECTED, FIRST
 from tests.chaos.stage import ROOT, Stage
+from tests.support import warm
 from tests.support.postgres import clean_url
 
 MOST = 40
@@ -27,7 +28,7 @@ MOST = 40
 def serving() -> Iterator[subprocess.Popen[str]]:
     """A server that forks a process for each request."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-m", "tests.chaos.flow_server"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": paths},

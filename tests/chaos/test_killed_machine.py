@@ -16,6 +16,7 @@ from random import Random
 import pytest
 
 from tests.chaos.machine_server import DIRTY, ENDED, FAILED
+from tests.support import warm
 from tests.support.examples import count
 from tests.support.postgres import new_schema, server_url
 
@@ -67,7 +68,7 @@ class Server:
 def serving(kind: str, folder: Path) -> Iterator[Server]:
     """A server that forks a process for each request."""
     paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
-    process = subprocess.Popen(
+    process = warm.Popen(
         [sys.executable, "-m", "tests.chaos.machine_server"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": paths},

@@ -35,7 +35,7 @@ UNIT = (
 )
 QUICK = ("-k", "not postgres", "-m", "not slow")
 NEW_SEEDS = 1000
-"""Seeds of the simulation at every commit: with the crash points about two minutes of one core."""
+"""Seeds of the simulation at every commit: about two minutes of one core, and the crash points not one more."""
 
 
 def linters(code: Sequence[str] = CODE) -> list[list[Stage]]:

@@ -164,7 +164,7 @@ START = ("start", "cli_app:app")
         (["worker", "cli_app.py:app"], 2, ["Write cli_app:app"]),
         (["worker", "cli_ap:app"], 1, ["no module 'cli_ap'"]),
         (["worker", "cli_app:ap"], 1, ["has no 'ap'", "cli_app:app"]),
-        (["worker", "cli_app:not_an_app"], 1, ["is no App but a Workflow", "cli_app:app"]),
+        (["worker", "cli_app:not_an_app"], 1, ["is not an App but a Workflow", "cli_app:app"]),
         (["worker", "cli_app:app", "--concurrency", "0"], 2, ["--concurrency"]),
         (["worker", "cli_app:app", "--ttl", "1s"], 1, ["lease", "poll"]),
         (["runs", "--url", "sqlite:///nowhere.db"], 1, ["no store", "nowhere.db"]),

@@ -56,7 +56,7 @@ def until(place: Place, run: str, text: str) -> None:
 def test_a_day_in_the_life_of_a_project(project: Place) -> None:
     """Contract: init, worker, start, signal, publish, follow, cancel, kill, pause, resume, retry, delete, workers,
     doctor, verify, config, migrate, runs, show, version, completion: each works as typed, as configured."""
-    assert "brought from version 0" in project.ok("migrate")
+    assert "migrated from version 0" in project.ok("migrate")
     with project.process("worker", "--id", "w", "--ttl", "10m", "--poll", "100ms", "-c", "5") as worker:
         worker.line("serving fulfil", "5 slots")
         for run in ("a", "b", "c"):

@@ -156,7 +156,7 @@ def test_compact_goes_on_after_a_run_that_is_damaged(url: str) -> None:
     assert answer.return_value == 1
     *found, last = [json.loads(line) for line in answer.stdout.splitlines()]
     assert [one["run"] for one in found] == ["damaged", "after", "long"]
-    assert found[0]["problem"].startswith("the checksum of row 5 does not hold")
+    assert found[0]["problem"].startswith("the checksum of row 5 does not match")
     assert [one["rows"] for one in found[1:]] == [20, 50]
     assert last == {"dry_run": False, "runs": 2, "rows": 70, "problems": 1}
     answer = CliRunner().invoke(compact.command, ["damaged", "--url", url], standalone_mode=False)

@@ -176,7 +176,7 @@ async def test_a_worker_goes_by_the_store_while_its_manager_is_away(
             return [await grants.get(one.id) for one in (run, other)] == [None, None]
 
         await still.until(are_free)
-    assert caplog.text.count("going by the leases of the store") == 1
+    assert caplog.text.count("using the store's leases") == 1
 
 
 async def test_a_worker_claims_nothing_while_its_manager_is_away(still: World) -> None:

@@ -139,7 +139,7 @@ async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path
     """Contract: user and password are needed, checked, and used anew when the token has run out."""
     with_users(server)
     password = tmp_path / "password"
-    assert "wants a login" in await refused(settings(server.address))
+    assert "requires a login" in await refused(settings(server.address))
     assert "cannot be read" in await refused(settings(server.address, user="root", password_file=str(password)))
     password.write_text("wrong\n")
     told = await refused(settings(server.address, user="root", password_file=str(password)))
@@ -173,7 +173,7 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
         assert grants is not None
         assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
         await grants.close()
-        assert "TLS does not fit" in await refused(settings(server.address))
+        assert "TLS failed" in await refused(settings(server.address))
         assert "TLS" in await refused(settings(server.address.replace("https", "http")))
         assert "cannot be read" in await refused(settings(server.address, ca=str(tmp_path / "absent.pem")))
     finally:

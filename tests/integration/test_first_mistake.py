@@ -81,6 +81,6 @@ def test_a_run_that_failed_before_says_how_to_try_again(tmp_path: Path) -> None:
     first, second = (
         subprocess.run([sys.executable, script], capture_output=True, text=True, check=False).stderr for _ in range(2)
     )
-    told = "The run ended so before this call: a run keeps its outcome, also when the code has changed since."
+    told = "The run ended before this call. It keeps its outcome, even if the code has changed since."
     assert told not in first
     assert f"{told} To try again: holdfast retry first, or a different id." in second

@@ -150,7 +150,7 @@ async def test_a_run_that_was_taken_over_while_it_was_opened_is_left_alone(
         assert slow.free == slow.options.concurrency
         assert await still.row(run) == before
     assert (await still.row(run)).status is Status.RUNNING
-    assert "could not be taken on" not in caplog.text
+    assert "could not be opened" not in caplog.text
     assert "fenced" not in caplog.text
 
 
@@ -179,5 +179,5 @@ async def test_a_run_that_nobody_took_is_not_said_to_be_taken_over(
         heart.close()
         await holder.engine.check_held(holder.options.instance)
         assert not holder.holds(run.id)
-    assert f"run {run.id}: its lease ran out, and no other worker has claimed it since; dropped" in caplog.text
+    assert f"run {run.id}: its lease expired, and no other worker has claimed it since; dropped" in caplog.text
     assert "taken over" not in caplog.text

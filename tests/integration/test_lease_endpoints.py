@@ -46,7 +46,7 @@ async def certified(folder: Path, kind: Kind) -> AsyncIterator[str]:
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_server_that_wants_a_certificate_gets_ours(tmp_path: Path, kind: Kind) -> None:
-    """Contract: with `certificate` and `private_key` it works; without them the error says that TLS does not fit."""
+    """Contract: with `certificate` and `private_key` it works; without them the error says that TLS failed."""
     async with certified(tmp_path, kind) as address:
         ca, certificate, key = str(TLS / "cert.pem"), str(TLS / "cert.pem"), str(TLS / "key.pem")
         given = LeaseSettings(type=kind, endpoints=(address,), ttl=TTL, ca=ca, certificate=certificate, private_key=key)

@@ -144,11 +144,11 @@ async def test_a_login_is_made(tmp_path: Path, kind: str) -> None:
     if kind == "token":
         given = {"token_file": str(secret)}
     async with server_with(tmp_path, authorization=wanted) as server:
-        assert "The login is wrong" in await refused(settings(server.address))
+        assert "The login failed" in await refused(settings(server.address))
         assert "cannot be read" in await refused(settings(server.address, **given))
         secret.write_text("wrong\n")
         told = await refused(settings(server.address, **given))
-        assert "The login is wrong" in told
+        assert "The login failed" in told
         assert "hunter2" not in told
         secret.write_text("hunter2\n")
         grants = await open_grants(settings(server.address, **given), TTL)
@@ -209,7 +209,7 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
         assert grants is not None
         assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
         await grants.close()
-        assert "TLS does not fit" in await refused(settings(secure))
+        assert "TLS failed" in await refused(settings(secure))
         assert "cannot be read" in await refused(settings(secure, ca=str(tmp_path / "absent.pem")))
         assert "is not in PEM format" in await refused(settings(secure, ca=str(tmp_path / "one.conf")))
     heard = bytearray()

@@ -455,6 +455,6 @@ async def test_a_worker_that_comes_back_alone_is_no_second_one(still: World, cap
         still.clock.advance(seconds(16))
         assert worker._heartbeat is not None
         await asyncio.to_thread(worker._heartbeat.beat)
-        await still.until(lambda: "its lease had run out" in caplog.text)
+        await still.until(lambda: "its lease had expired" in caplog.text)
         await still.until(lambda: not worker.engine._tasks)  # it has registered again
     assert "another live worker" not in caplog.text

@@ -146,7 +146,7 @@ async def test_a_resource_in_the_wrong_place_says_where_it_belongs(world: World)
             await (await app.start(work())).result("10s")
     with pytest.raises(NotInRun, match="resource pool"):
         pool()
-    with pytest.raises(DefinitionError, match=r"test_resources\.py:\d+: @resource goes on a generator"):
+    with pytest.raises(DefinitionError, match=r"test_resources\.py:\d+: @resource decorates a generator"):
         resource(helper)  # type: ignore[arg-type]
     assert repr(pool).startswith("<resource pool (")
 

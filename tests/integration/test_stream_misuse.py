@@ -150,7 +150,7 @@ def test_a_transaction_writes_nothing_else(sim: Sim, tmp_path: Any) -> None:
         app = App(f"sqlite:///{tmp_path}/s.db", workflows=[booked])
         async with app.worker():
             run = await app.start(booked())
-            with pytest.raises(RunFailed, match="tx=True: its transaction is the only thing it writes"):
+            with pytest.raises(RunFailed, match="tx=True: it may write only through its transaction"):
                 await run.result(timeout="20s")
         await app.close()
 

@@ -49,7 +49,7 @@ _open = Machine._open
 def test_seeds(first: int, rng: Random) -> None:
     """Promise: whatever goes wrong, nothing is lost, doubled or wrong, and everything comes to its end. (The lab beside
     the suite tries a thousand new seeds.)"""
-    for seed in rng.sample(range(first, first + 30), count(30, few=6)):
+    for seed in rng.sample(range(first, first + 30), count(30, few=2)):
         problems = World(seed).run().problems
         assert not problems, f"seed {seed}: {problems[0]}; see it with `python3 dev.py lab --seed {seed}`"
 

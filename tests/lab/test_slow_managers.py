@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import cache
 from random import Random
 
 import pytest
@@ -19,6 +18,8 @@ from tests.lab.sim.healthy import HealthyWorld
 from tests.support.examples import count
 
 RUNS = 60
+DISTANCES = (0.01, 0.1, 0.3)
+"""Seconds to the lease manager."""
 
 
 def p90(waits: list[float]) -> float:
@@ -26,7 +27,6 @@ def p90(waits: list[float]) -> float:
     return waits[int(len(waits) * 0.9)]
 
 
-@cache
 def measured(seed: int, distance: float | None, workers: int, gap: float) -> list[float]:
     """Seconds from start to body of each run, of a fleet in which nothing else was wrong."""
     world = HealthyWorld(seed, healthy.fleet(RUNS, distance, workers=workers, gap=gap))
@@ -37,14 +37,15 @@ def measured(seed: int, distance: float | None, workers: int, gap: float) -> lis
 
 
 @pytest.mark.examples
-@pytest.mark.parametrize("distance", [0.01, 0.1, 0.3])
 @pytest.mark.parametrize(("workers", "gap"), [(2, 0.05), (5, 0.05), (2, 0.0)], ids=["two", "five", "all at once"])
-def test_a_slow_manager_costs_its_distance(distance: float, workers: int, gap: float) -> None:
+def test_a_slow_manager_costs_its_distance(workers: int, gap: float) -> None:
     """Promise: nine of ten bodies begin within four times the distance beyond the store's own time, no run becomes a
     stray and no body runs twice, while nothing is killed."""
     for seed in range(count(4, few=1)):
-        near, far = measured(seed, None, workers, gap), measured(seed, distance, workers, gap)
-        assert p90(far) <= p90(near) + 4 * distance, f"seed {seed}: {p90(near):.4f} s, then {p90(far):.4f} s"
+        near = measured(seed, None, workers, gap)
+        for distance in DISTANCES:
+            far = measured(seed, distance, workers, gap)
+            assert p90(far) <= p90(near) + 4 * distance, f"seed {seed}: {p90(near):.4f} s, then {p90(far):.4f} s"
 
 
 def test_what_the_store_forgets_the_manager_knows() -> None:
@@ -62,8 +63,9 @@ def test_what_the_store_forgets_the_manager_knows() -> None:
 @pytest.mark.parametrize("first", range(0, 80, 20))
 def test_healthy_fleets(first: int, rng: Random) -> None:
     """Promise: whatever the runs do, wherever the manager is, and though answers of it get lost, a fleet of which
-    nobody is killed begins no body twice, has no stray, and begins what is started in time."""
-    for seed in rng.sample(range(first, first + 20), count(20, few=5)):
+    nobody is killed begins no body twice, has no stray, and begins what is started in time. (The lab beside the suite
+    tries fifty new ones.)"""
+    for seed in rng.sample(range(first, first + 20), count(20, few=2)):
         problems = healthy.drawn(seed).problems()
         assert not problems, f"seed {seed}: {problems[0]}"
 

@@ -16,7 +16,10 @@ from tests.page import samples
 from tests.page.bundle import STATIC
 from tests.page.samples import Json
 
-PAGES = {f"/{name}" for name in "  runs run workflows workflow workers queues schedules batches batch login".split(" ")}
+PAGES = {
+    f"/{name}"
+    for name in "  runs run workflows workflow workers queues limits schedules batches batch login".split(" ")
+}
 TYPES = {"html": "text/html; charset=utf-8", "js": "text/javascript", "css": "text/css"}
 STATUSES = ("pending", "running", "paused", "completed", "failed", "cancelled")
 CSP = (
@@ -24,6 +27,8 @@ CSP = (
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 TOKEN = "hf_right"
+SEARCHED = 500
+"""Failed runs that one answer looks at."""
 
 
 @dataclass
@@ -98,12 +103,14 @@ class Site:
                 return self._histogram()
             case "run/story" if found:
                 return samples.story(found)
+            case "run/stream-ends" if found:
+                return {"streams": {}}
             case "run/journal" if found:
                 turns = [samples.turn(number, *fact) for number, fact in enumerate(samples.FACTS, 1)]
                 return {"turns": turns, "next": "", "seq": "0"}
             case "run/steps" if found and one["key"].startswith("charge"):
                 return samples.step(one["key"], one["id"])
-            case "workflows" | "queues" | "workers":
+            case "workflows" | "queues" | "limits" | "workers":
                 return {path: []}
             case "leases":
                 return {
@@ -123,8 +130,13 @@ class Site:
         statuses, prefix = query.get("status"), one.get("q", "")
         found = [x for x in self.runs if (not statuses or x["status"] in statuses) and x["id"].startswith(prefix)]
         start, limit = int(one.get("after", "0")), int(one.get("limit", "100"))
+        text = one.get("error", "")
+        if text:
+            found, limit = [x for x in found if x["status"] == "failed"], SEARCHED
         last = start + limit
-        return {"runs": found[start:last], "next": str(last) if last < len(found) else "", "seq": "0"}
+        page = found[start:last]
+        shown = [x for x in page if text in x["error"]]
+        return {"runs": shown, "next": str(last) if last < len(found) else "", "seq": "0", "looked_at": len(page)}
 
     def _histogram(self) -> Json:
         width = 900
@@ -180,6 +192,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(samples.SESSION)
         elif path.endswith("/events"):
             self._stream(path, query)
+        elif path == "run/streams":
+            self._stream(f"{path} {query['name'][0]}", query)
         else:
             self._answer(self.site.get(path, query))
 

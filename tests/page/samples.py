@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Json = dict[str, Any]
-VERBS = "start signal publish approve cancel pause resume retry kill drop bulk trigger".split()
+VERBS = "start signal publish approve cancel pause resume retry kill drop bulk trigger set reset update".split()
 NOW = datetime.now(UTC)
 
 
@@ -17,7 +17,8 @@ def instant(seconds: float) -> str:
 
 SESSION: Json = {
     "actor": "ann", "role": "admin", "expires_at": None, "version": "0.1.0", "store": "sqlite:///shop.db",
-    "engine": "SQLite", "has_app": True, "features": ["batches", "schedules"], "now": instant(0), "can": VERBS,
+    "engine": "SQLite", "has_app": True, "features": ["batches", "limits", "schedules"], "now": instant(0),
+    "can": VERBS,
 }  # fmt: skip
 
 
@@ -92,7 +93,7 @@ def story(of: Json) -> Json:
         "run": of, "input": {"order": {"id": "48213", "cents": 250}}, "result": None, "failure": None,
         "exposed": {"progress": "charged payment-48213"}, "retried_from": "", "is_compacted": False, "problems": [],
         "timeline": timeline, "omitted": 0, "holders": holders, "crashes": [crash], "children": [child],
-        "children_next": "", "machine": None, "seq": "0",
+        "children_next": "", "machine": None, "seq": "0", "streams": {},
     }  # fmt: skip
 
 

@@ -12,7 +12,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from holdfast import App, Machine, Retry, RunVar, Signal, current, load_flow, sleep, step, workflow
+from holdfast import (
+    App,
+    Limit,
+    Machine,
+    Queue,
+    Retry,
+    RunVar,
+    Signal,
+    Stream,
+    Update,
+    current,
+    load_flow,
+    set_attributes,
+    sleep,
+    step,
+    workflow,
+)  # fmt: skip
 
 PACE = float(os.environ.get("SHOP_PACE", "0.02"))
 approved: Signal[bool] = Signal[bool]("approved")
@@ -90,6 +106,36 @@ async def fulfil(order: Order) -> str:
     return parcel
 
 
+tokens: Stream[str] = Stream[str]("tokens")
+reassign: Update[str, str] = Update[str, str]("reassign")
+model_places: Limit = Limit("model", at_once=1)
+
+
+@step(limits=[model_places])
+async def answer(prompt: str) -> str:
+    for word in f"attempt {current().attempt} says {prompt}".split():
+        tokens.send(f"{word} ")
+    await tokens.flush()
+    await hold("answer")
+    return prompt
+
+
+@workflow
+async def agent(prompt: str) -> str:
+    """Streams, is asked, and changes its attributes."""
+    await answer(prompt)
+    async with reassign.take() as ask:
+        set_attributes(owner=ask.value)
+        ask.answer(f"now {ask.value}'s")
+    return await approved_by(ask.value)
+
+
+@step
+async def approved_by(who: str) -> str:
+    await hold("approved_by")
+    return who
+
+
 @workflow
 async def quick(name: str) -> str:
     """Says hello."""
@@ -153,6 +199,8 @@ async def price(sku: str) -> int:
     return len(sku)
 
 
-WORKFLOWS: list[Any] = [fulfil, ship, quick, broken, parcel, pricing, price, quote, add]
+WORKFLOWS: list[Any] = [fulfil, ship, quick, broken, parcel, pricing, price, quote, add, agent]
 
-app: App = App(os.environ.get("SHOP_STORE", "memory://"), workflows=WORKFLOWS)
+QUEUES = [Queue("emails", at_once=2, shares={"gold": 3.0})]
+
+app: App = App(os.environ.get("SHOP_STORE", "memory://"), workflows=WORKFLOWS, queues=QUEUES)

@@ -181,26 +181,6 @@ async def test_a_lease_manager_is_shown_with_its_servers_and_what_is_wrong(page:
     await expect(page).to_have_url(f"{site.url}/run?id=order-48213")
 
 
-def with_queue(site: Site) -> None:
-    site.answers["queues"] = {
-        "queues": [
-            {
-                "name": "mails", "waiting": 3, "oldest": "mail-99120", "since": instant(-90), "running": 10_000,
-                "paused": 0, "capped": ["running"], "workers": [],
-                "unserved": [{"workflow": "email", "version": "3", "count": 2}],
-            }
-        ]
-    }  # fmt: skip
-
-
-async def test_a_queue_without_worker_says_what_to_do(page: Page, site: Site) -> None:
-    with_queue(site)
-    await page.goto(f"{site.url}/queues")
-    line = page.locator("tbody tr")
-    for text in ("mail-99120", "10,000+", "--queue mails", "2 of email v3 wait for a worker that has this version"):
-        await expect(line).to_contain_text(text)
-
-
 def with_batch(site: Site) -> None:
     statuses = ["completed"] * 6 + ["failed", "running", "pending", "pending"]
     batch = {

@@ -36,6 +36,37 @@ def test_the_page_says_what_the_command_line_says(rng: random.Random) -> None:
         assert text == describe(case, NOW), case
 
 
+def part(offset: int, value: Any, attempt: int = 1, state: str = "open", step: str = "model") -> dict[str, Any]:
+    return {"offset": offset, "step": step, "attempt": attempt, "state": state, "value": value}
+
+
+def test_parts_of_one_attempt_are_one_block_and_superseded_ones_are_marked() -> None:
+    """Contract: texts are joined, other values have lines of their own; a part that was read while its attempt ran is
+    judged by what became of the attempt since, or by a later attempt."""
+    parts = [
+        part(0, "he", state="superseded"),
+        part(1, "ll", attempt=2),
+        part(2, "o", attempt=2),
+        part(3, {"n": 1}, attempt=2),
+        part(4, "again", attempt=3),
+        part(5, "own", step="", state="completed"),
+    ]
+    timeline = [{"kind": "step", "key": "model", "attempt": 3, "outcome": "completed"}]
+    blocks, unknown, cut = evaluate(
+        ["blocks", parts, timeline],
+        ["blocks", parts[1:3], []],
+        ["blocks", parts[1:3], [{**timeline[0], "attempt": 2, "outcome": "cut off"}]],
+    )
+    assert [(one["step"], one["attempt"], one["state"], one["text"]) for one in blocks] == [
+        ("model", 1, "superseded", "he"),
+        ("model", 2, "superseded", 'llo\n{"n":1}'),
+        ("model", 3, "completed", "again"),
+        ("", 1, "completed", "own"),
+    ]
+    assert [(one["first"], one["last"], one["state"]) for one in unknown] == [(1, 2, "open")]
+    assert [one["state"] for one in cut] == ["superseded"]
+
+
 def test_durations_read_as_on_the_command_line(rng: random.Random) -> None:
     lengths = [
         0,

@@ -228,3 +228,26 @@ async def test_thousands_of_runs_scroll(page: Page, site: Site, record_property:
     assert most < 60
     await page.evaluate(f"window.scrollTo(0, {MASS // 2} * 44)")
     await expect(page.locator(f"[data-run='mass-{MASS // 2:05d}']")).to_be_visible()
+
+
+async def test_errors_are_searched_and_the_page_says_how_far(page: Page, site: Site) -> None:
+    """Contract: failed runs whose error has the text; the filter is in the address; empty answers are asked on for a
+    while, then the reader decides; nothing that cannot be counted is counted."""
+    old = [samples.run(f"old-{at}", "failed", age=400 + at, error="ValueError: no") for at in range(6000)]
+    site.runs += [*old, samples.run("deep", "failed", age=9000, error="Deep: refused below")]
+    await page.goto(site.url)
+    await page.get_by_label("error contains").fill("refused")
+    await page.get_by_label("error contains").press("Enter")
+    await expect(page).to_have_url(f"{site.url}/?error=refused")
+    await expect(page.locator(".row")).to_have_count(1)
+    await expect(page.locator(".row")).to_contain_text("connection refused")
+    await expect(page.locator(".histogram")).to_have_count(0)
+    await page.get_by_role("button", name="Look further").click()
+    await expect(page.locator(".list-foot")).to_contain_text("1 of the newest 5,500 failed runs")
+    await page.get_by_role("button", name="Look further").click()
+    await expect(page.locator("[data-run=deep]")).to_be_visible()
+    await expect(page.get_by_role("button", name="Look further")).to_have_count(0)
+    await page.goto(f"{site.url}/?error=below")
+    await expect(page.locator(".empty")).to_contain_text("Not among the newest 5,000 failed runs")
+    await page.get_by_role("button", name="Look further").click()
+    await expect(page.locator("[data-run=deep]")).to_be_visible()

@@ -5,7 +5,8 @@ import { render } from 'preact';
 import { Problem, signedOut } from './api/client';
 import { Batch, Batches } from './pages/batches';
 import { Login } from './pages/login';
-import { Queues } from './pages/queues';
+import { LimitPage, Limits } from './pages/limits';
+import { QueuePage, Queues } from './pages/queues';
 import { RunPage } from './pages/run';
 import { Runs } from './pages/runs';
 import { SchedulePage, Schedules } from './pages/schedules';
@@ -57,7 +58,9 @@ function Page() {
     case 'workers':
       return <Workers />;
     case 'queues':
-      return <Queues />;
+      return parameter('name') ? <QueuePage key={parameter('name')} name={parameter('name')} /> : <Queues />;
+    case 'limits':
+      return parameter('name') ? <LimitPage key={parameter('name')} name={parameter('name')} /> : <Limits />;
     case 'schedules':
       return parameter('name') ? <SchedulePage key={parameter('name')} name={parameter('name')} /> : <Schedules />;
     default:

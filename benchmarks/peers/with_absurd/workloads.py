@@ -22,7 +22,7 @@ TASKS_EACH = 25
 
 @asynccontextmanager
 async def _working(ground: Ground, workers: int, tasks: int) -> AsyncIterator[str]:
-    """The address of a database with so many workers at work."""
+    """The address of a database with that many workers."""
     url = ground.url("absurd")
     prepare(url)
     clients = [connected(url) for _ in range(workers)]

@@ -1,8 +1,8 @@
 """A process that runs DBOS: `python -m benchmarks.peers.with_dbos.worker URL MODE COUNT…`.
 
-`start`: starts so many runs and says when all stand at their gate. `recover`: launches on what a killed process
-left, and says when the bodies of so many runs have ended. `resume`: the same, until the gate of one long run is
-reached. `serve`: works on its queue, which it asks so many times a second. Each ends when its standard input does.
+`start`: starts that many runs and says when all wait at their gate. `recover`: launches on what a killed process
+left, and says when the bodies of that many runs have ended. `resume`: the same, until the gate of one long run is
+reached. `serve`: works on its queue, which it polls that many times a second. Each ends when its standard input does.
 """
 
 from __future__ import annotations

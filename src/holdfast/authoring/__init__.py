@@ -7,5 +7,5 @@
     flow/      declared steps
 
 Each style builds programs: pure deciders that turn events into commands. Nothing here does I/O, reads a clock or starts
-a thread, and the styles do not know each other.
+a thread, and the styles do not import each other.
 """

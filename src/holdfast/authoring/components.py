@@ -1,4 +1,4 @@
-"""What flows may call, by name: the steps and workflows of an app.
+"""The steps and workflows of an app that flows may call by name.
 
 A component is known as `module.function`, by its own name (`name=`), and, if a module was served, by its name there.
 Two components may share a short name as long as no flow uses it; full names are never shared. Only what was given to
@@ -20,13 +20,13 @@ Given: TypeAlias = AnyStep[..., Any] | AnyWorkflow[..., Any]
 
 
 class Components:
-    """By name. Shared by the registries of one process that serve the same app."""
+    """Components by name. Registries of one process that serve the same app share them."""
 
     def __init__(self) -> None:
         self._named: dict[str, list[Given]] = {}
 
     def add(self, given: Given, *names: str) -> None:
-        """Makes a step or workflow known under its own names and these."""
+        """Adds a step or workflow under its own names and these."""
         function = given.function if isinstance(given, AnyStep) else getattr(given, "function", None)
         full = f"{function.__module__}.{function.__qualname__}" if callable(function) else ""
         for name in dict.fromkeys((given.name, full, *names)):
@@ -35,13 +35,13 @@ class Components:
                 found.append(given)
 
     def update(self, other: Components) -> None:
-        """Everything of another app."""
+        """Adds everything of another app."""
         for name, found in other._named.items():
             for given in found:
                 self.add(given, name)
 
     def find(self, name: str) -> Given | None:
-        """The component of that name; `DefinitionError` if there are several."""
+        """The component of that name. Raises `DefinitionError` if there are several."""
         found = self._named.get(name, [])
         if len(found) > 1:
             places = " and ".join(_place(one) for one in found)
@@ -67,7 +67,7 @@ class Components:
 
 
 def components_of(module: ModuleType) -> dict[str, Given]:
-    """The steps and workflows of a module by their names there; `DefinitionError` if there are none."""
+    """The steps and workflows of a module by their names there. Raises `DefinitionError` if there are none."""
     values: dict[str, Any] = vars(module)
     found = {name: value for name, value in values.items() if is_a(value, (AnyWorkflow, AnyStep))}
     if not found:

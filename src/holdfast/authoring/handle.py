@@ -25,7 +25,7 @@ A = TypeVar("A")
 
 
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
-    """A run as its row says: what lists and `show` print."""
+    """A run as its row describes it: what lists and `show` print."""
 
     id: str
     workflow: str
@@ -50,13 +50,13 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     seen_at: datetime
     damage: tuple[str, ...] = ()
-    """Columns of its row that cannot be read, each with why."""
+    """The columns of its row that cannot be read, with reasons."""
     error: str = ""
-    """The first line of what it failed with, or of why it was cancelled; lists and `show` read it from the journal."""
+    """The first line of its error, or of the reason for its cancellation; lists and `show` read it from the journal."""
 
     @property
     def waiting(self) -> str:
-        """What it is doing now, as a sentence; empty when it has ended."""
+        """What the run is doing now, as a sentence; empty when it has ended."""
         if self.damage:
             return f"damaged: {'; '.join(self.damage)}"
         text = describe(self.doing, self.seen_at)
@@ -64,8 +64,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
-    """A message to a run that it has not taken. `number` is its place in the inbox; 0: the journal has it already, and
-    no wait has taken it. `problem`: why the run will not be able to read it, as far as that can be known here."""
+    """A message that the run has not taken. `number` is its place in the inbox; 0 if the journal has it already and no
+    wait has taken it. `problem`: why the run cannot read it, if this is known here."""
 
     number: int
     id: str
@@ -77,7 +77,7 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JournalEvent(msgspec.Struct, frozen=True):
-    """One fact of a run's journal, as `follow` shows it: of which run, in the tree of which root."""
+    """One event of a run's journal, as `follow` shows it, with the run and the root of its tree."""
 
     seq: int
     run: str
@@ -90,12 +90,13 @@ class JournalEvent(msgspec.Struct, frozen=True):
 
 
 PartState: TypeAlias = Literal["open", "completed", "superseded"]
-"""What became of the attempt that sent a part: it may still run, it completed, or it failed or was cut off."""
+"""The state of the attempt that sent a part: still running, completed, or failed or cut off."""
 
 
 class Part(msgspec.Struct, Generic[T], frozen=True):
     """A part of a stream. `step` is the key of the step that sent it (empty: the workflow itself), `attempt` which
-    attempt of it, `offset` its place in the stream, from 0, and `state` what became of the attempt when it was read."""
+    attempt of it, `offset` its place in the stream, from 0, and `state` the state of the attempt at the time of
+    reading."""
 
     value: T
     step: str
@@ -120,7 +121,7 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end and returns how it ended; None if the time ran out."""
+        """Waits for the end and returns how the run ended; None if the time runs out first."""
 
     @abstractmethod
     async def status(self) -> Status:
@@ -132,22 +133,23 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
-        """Sends a signal: accepted durably, delivered exactly once. The same `id` again counts once."""
+        """Sends a signal: accepted durably, delivered exactly once. Signals with the same `id` count once."""
 
     @abstractmethod
     async def update(
         self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
     ) -> A:
-        """Asks the run, exactly once by `id`, and waits for the answer: `UpdateRefused` if the run refuses it,
-        `UpdateUnanswered` if it never will answer, `UpdateTimeout` if it has not yet: ask again with the same id."""
+        """Asks the run, exactly once by `id`, and waits for the answer. Raises `UpdateRefused` if the run refuses,
+        `UpdateUnanswered` if it will never answer, and `UpdateTimeout` if it has not answered yet: then ask again with
+        the same id."""
 
     @abstractmethod
     async def get(self, var: RunVar[T]) -> T | None:
-        """A value the run shows to the outside; None if it has not been set."""
+        """A value that the run exposes; None if it has not been set."""
 
     @abstractmethod
     def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
-        """A value the run shows: as it is now, then the newest after each change, until the run ends."""
+        """A value that the run exposes: now, then the newest after each change, until the run ends."""
 
     @abstractmethod
     async def cancel(self, reason: str = "") -> None:
@@ -159,8 +161,9 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def delete(self) -> int:
-        """Deletes the ended run with its whole tree: rows, journals, messages, values. Returns how many runs went; the
-        id is free again. `RunOpen` if a run of the tree has not ended, `Conflict` for a child: delete its root."""
+        """Deletes the ended run with its whole tree: rows, journals, messages, values. Returns how many runs were
+        deleted; the id is free again. Raises `RunOpen` if a run of the tree has not ended, and `Conflict` for a child:
+        delete its root."""
 
     @abstractmethod
     async def pause(self, reason: str = "") -> None:
@@ -172,7 +175,7 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     async def messages(self) -> list[StoredMessage]:
-        """Messages that the run has not taken yet, oldest first, as JSON; values that do not fit say why."""
+        """Messages that the run has not taken yet, oldest first, as JSON, with a reason if the run cannot read one."""
 
     @abstractmethod
     async def drop_message(self, message: int | str, reason: str = "") -> bool:
@@ -191,12 +194,12 @@ class Run(ABC, Generic[R_co]):
 
     @abstractmethod
     def follow(self, *, after: int | JournalEvent = 0) -> AsyncIterator[JournalEvent]:
-        """The journal, live, until the run ends. `after` is the event last seen. All facts of one turn have the same
-        `seq`: given as a number, it says that the whole turn was seen."""
+        """The journal, live, until the run ends. `after` is the event last seen. All events of one turn have the same
+        `seq`: a number means that the whole turn was seen."""
 
     @abstractmethod
     def read(
         self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
     ) -> AsyncIterator[Part[T]]:
         """The parts of a stream, live and in order, until the run ends. `after` is the part last seen, or its offset.
-        With `only="completed"` parts of an attempt come once it has completed, and those of others never do."""
+        With `only="completed"`, parts of an attempt come when it has completed; parts of failed attempts never come."""

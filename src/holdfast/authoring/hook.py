@@ -1,4 +1,4 @@
-"""`Hook`: code of an app's author around every body of a step, and told of what happens."""
+"""`Hook`: an app author's code that wraps every step's body and is told what happens."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Hook:
     """What happens around your steps: spans, error reports, figures. Override what you need, and give an instance to
     `App(hooks=[…])`.
 
-    A hook is never called on replay. What it raises is logged once and changes nothing: neither the step, nor the run,
-    nor other hooks.
+    A hook is never called on replay. Its errors are logged once and affect neither the step, nor the run, nor other
+    hooks.
     """
 
     def step(self, at: Current) -> AbstractContextManager[object]:
         """A context manager that is entered before each attempt of a step and left after it, in the task or thread of
-        the body. Its `__exit__` sees the error; if it returns true, the step fails all the same. A step with
+        the body. Its `__exit__` sees the error; if it returns true, the step still fails. A step with
         `executor="process"` runs in another process: the context manager is around the wait for it."""
         return nullcontext()
 
@@ -33,7 +33,7 @@ class Hook:
 
 
 def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
-    """The hooks of an app; `DefinitionError` for one that would never be called."""
+    """The hooks of an app. Raises `DefinitionError` for one that would never be called."""
     found = tuple(hooks)
     for hook in found:
         if isinstance(hook, type):
@@ -54,10 +54,10 @@ def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
 
 
 def has_step(hook: Hook) -> bool:
-    """Whether it wants to be around bodies."""
+    """Whether the hook wraps steps."""
     return type(hook).step is not Hook.step
 
 
 def has_on(hook: Hook) -> bool:
-    """Whether it wants to hear of facts."""
+    """Whether the hook listens to facts."""
     return type(hook).on is not Hook.on

@@ -1,4 +1,4 @@
-"""Boxes and edges in layers: small graphs laid out so that people can read them. Pure arithmetic."""
+"""Lays out small graphs as boxes and edges in layers. Pure arithmetic."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BEND = 18.0
 
 @dataclass
 class Box:
-    """A state or step, or the place where a long edge passes a layer. `x` is its middle, `y` its top."""
+    """A state or step, or the point where a long edge passes a layer. `x` is its middle, `y` its top."""
 
     name: str
     width: float
@@ -27,7 +27,7 @@ class Box:
 
 @dataclass
 class Edge:
-    """A way between two boxes, through these points."""
+    """A path between two boxes through these points."""
 
     points: list[tuple[float, float]]
     is_back: bool = False
@@ -36,7 +36,7 @@ class Edge:
 
 @dataclass
 class Layout:
-    """Where everything is."""
+    """The positions of all boxes and edges."""
 
     boxes: dict[str, Box]
     edges: list[Edge] = field(default_factory=list[Edge])
@@ -66,7 +66,7 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[tuple[str, str]], first: Seque
 
 
 def _acyclic(edges: Sequence[tuple[str, str]], first: Sequence[str]) -> list[tuple[str, str]]:
-    """The edges without those that lead back to where one came from."""
+    """The edges without those that lead back."""
     targets: dict[str, list[str]] = {}
     for a, b in edges:
         targets.setdefault(a, []).append(b)
@@ -90,7 +90,7 @@ def _acyclic(edges: Sequence[tuple[str, str]], first: Sequence[str]) -> list[tup
 
 
 def _depths(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str, int]:
-    """The longest way to each box. The edges have no cycle."""
+    """The longest path to each box. The edges have no cycle."""
     depth = dict.fromkeys(names, 0)
     waits = dict.fromkeys(names, 0)
     targets: dict[str, list[str]] = {}
@@ -109,7 +109,7 @@ def _depths(names: Sequence[str], edges: Sequence[tuple[str, str]]) -> dict[str,
 
 
 def _chain(a: str, b: str, boxes: dict[str, Box], depth: dict[str, int], layers: list[list[Box]]) -> list[Box]:
-    """The boxes an edge passes, with a narrow place of its own in each layer between its ends."""
+    """The boxes that an edge passes, with a narrow box in each layer between its ends."""
     chain = [boxes[a]]
     for layer in range(depth[a] + 1, depth[b]):
         passing = Box(f"{a}-{b}", 14.0)
@@ -119,7 +119,7 @@ def _chain(a: str, b: str, boxes: dict[str, Box], depth: dict[str, int], layers:
 
 
 def _order(layers: list[list[Box]], chains: dict[tuple[str, str], list[Box]]) -> None:
-    """Sorts each layer by where its neighbours are, down and up, so that few edges cross."""
+    """Sorts each layer by the positions of its neighbours, down and up, so that few edges cross."""
     above: dict[int, list[Box]] = {}
     below: dict[int, list[Box]] = {}
     for chain in chains.values():
@@ -139,7 +139,7 @@ def _mean(values: list[float], otherwise: float) -> float:
 
 
 def _place(layers: list[list[Box]]) -> float:
-    """Gives every box its place, each layer centred; the width of the widest."""
+    """Positions every box, with each layer centred. Returns the greatest width."""
     widest = max((_width(layer) for layer in layers), default=0.0)
     for depth, layer in enumerate(layers):
         _place_row(layer, widest)
@@ -160,7 +160,8 @@ def _width(layer: list[Box]) -> float:
 
 
 def _add_back_edges(layout: Layout, edges: list[tuple[str, str]]) -> None:
-    """Each has a lane on the right side, reached through the gaps between the layers: none passes behind a box."""
+    """Adds edges that lead back. Each has a lane on the right side, reached through the gaps between layers, so none
+    passes behind a box."""
     right = layout.width - MARGIN
     for lane, (a, b) in enumerate(dict.fromkeys(edges)):
         source, target = layout.boxes[a], layout.boxes[b]

@@ -1,7 +1,7 @@
 """`Limit`: how many steps run at once, and how often they begin, over all workers of a store.
 
-A definition that knows no app and no store; what it says is checked when it is made. A step names its limits
-(`@step(limits=[api, customer.by("item.customer")])`); which key an attempt has follows from its own arguments.
+A definition that knows no app and no store, checked when it is made. A step names its limits (`@step(limits=[api,
+customer.by("item.customer")])`); which key an attempt has follows from its own arguments.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Limit:
 
 
 class KeyedLimit:
-    """A limit and where a step's arguments say its key."""
+    """A limit, and where in a step's arguments its key is."""
 
     def __init__(self, limit: Limit, path: tuple[str, ...]) -> None:
         self.limit: Limit = limit
@@ -73,7 +73,7 @@ class LimitUse:
         self.limits: dict[str, Limit] = {}
         for given in limits:
             if not isinstance(given, Limit | KeyedLimit):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise DefinitionError(f"{where}: limits=[…] takes limits, got {given!r}: Limit(name, …)")
+                raise DefinitionError(f"{where}: limits=[…] takes limits, not {given!r}: Limit(name, …)")
             limit = given.limit if isinstance(given, KeyedLimit) else given
             if limit.name in self.limits:
                 raise DefinitionError(f"{where}: limit {limit.name!r} stands in limits= twice")
@@ -82,7 +82,7 @@ class LimitUse:
                 self._paths[limit.name] = given.path
 
     def compute(self, limit: Limit, function: KeyFunction) -> None:
-        """The key of a limit is what the function makes of the step's parameters."""
+        """Computes the key of a limit from the step's parameters with the function."""
         if not isinstance(limit, Limit) or self.limits.get(limit.name) is not limit:  # pyright: ignore[reportUnnecessaryIsInstance]
             known = ", ".join(self.limits) or "none"
             raise DefinitionError(f"{self._where}: .limit({limit!r}): not one of the step's limits=[…] ({known})")
@@ -103,7 +103,7 @@ class LimitUse:
             check_path(arguments.annotation(path[0]), path, f"{self._where}: limit {name!r}")
 
     def demands(self, arguments: Arguments) -> Demands:
-        """What an attempt needs, by its encoded arguments."""
+        """The limits and keys that an attempt needs, by its encoded arguments."""
 
         def of(data: bytes) -> tuple[Demand, ...]:
             args, kwargs = arguments.decode(data)
@@ -142,7 +142,7 @@ def _part(value: Any, name: str) -> Any:
 
 
 def check_path(hint: Any, path: tuple[str, ...], what: str) -> None:
-    """Refuses a path that a parameter of that annotation cannot have. Of what is not declared nothing is known."""
+    """Refuses a path that a parameter of that annotation cannot have. Undeclared types are not checked."""
     for place, part in enumerate(path[1:], 1):
         try:
             fields = [field.name for field in _fields(msgspec.inspect.type_info(hint))]
@@ -167,14 +167,14 @@ def _fields(info: msgspec.inspect.Type) -> Sequence[msgspec.inspect.Field]:
 
 
 def all_limits(found: Sequence[tuple[LimitUse, str]]) -> dict[str, Limit]:
-    """The limits of these steps, by name; `DefinitionError` if one name says two things."""
+    """The limits of these steps, by name. Raises `DefinitionError` if two different ones share a name."""
     limits: dict[str, tuple[Limit, str]] = {}
     for use, where in found:
         for name, limit in use.limits.items():
             known = limits.setdefault(name, (limit, where))
             if known[0].rule != limit.rule:
                 raise DefinitionError(
-                    f"two limits are called {name!r} and say different things: {known[1]} and {where}. Make one Limit, "
+                    f"two limits are called {name!r} and differ: {known[1]} and {where}. Make one Limit, "
                     "and use it in both places; or rename one."
                 )
     return {name: limit for name, (limit, _) in limits.items()}

@@ -1,4 +1,4 @@
-"""Boxes and arrows as one SVG, drawn where `authoring.layout` placed them: what all pictures share."""
+"""Boxes and arrows as one SVG, at the positions from `authoring.layout`: what all pictures share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ STYLE = (
 
 
 def width_of(name: str, note: str) -> float:
-    """How wide a box must be for its two lines."""
+    """The width of a box for its two lines."""
     return max(96.0, 9.0 * len(name) + 28, 6.4 * len(note) + 24)
 
 
@@ -38,7 +38,7 @@ class Picture:
         self._arrow(f"M{box.x:.1f},{top + 6:.1f} L{box.x:.1f},{box.y - 1:.1f}")
 
     def draw_box(self, box: Box, name: str, note: str, kinds: str = "") -> None:
-        """A box with a name and what is said of it; `kinds` are its classes."""
+        """Draws a box with a name and a note; `kinds` are its CSS classes."""
         left = box.x - box.width / 2
         shape = f'x="{left:.1f}" y="{box.y:.1f}" width="{box.width:.1f}" height="{HEIGHT}" rx="9"'
         self.parts.append(f'<rect {shape} class="box {kinds}"/>')

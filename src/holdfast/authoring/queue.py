@@ -1,6 +1,6 @@
 """`Queue`: how many runs of a queue may begin, how fast, and whose come first.
 
-A value that knows no app and no store. Everything is checked when it is made.
+A value that knows no app and no store, checked when it is made.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Queue:
     - `at_once`: at most this many runs have begun and not ended; those that only wait (a sleep, a signal) count too
     - `parked`: "frees" gives the place of a run that only waits to another; it comes back without a new place
     - `per_worker`: at most this many are let in by a worker that holds them
-    - `rate`: at most this many begin in a time: "50/s", "100/m", "1000/h"
+    - `rate`: at most this many begin per time: "50/s", "100/m", "1000/h"
     - `shares`: weights of shares, such as {"gold": 3}; every other share has weight 1. Runs name theirs when they are
       started (`share=`), and shares with runs waiting take turns
     - `share_at_once`: at most this many runs of one share have begun and not ended
@@ -51,14 +51,14 @@ class Queue:
 
 
 def rules_of(queues: Iterable[Queue]) -> dict[str, QueueRules]:
-    """Their rules by name; `DefinitionError` if one name has two different rules."""
+    """The rules of queues by name. Raises `DefinitionError` if one name has two different rules."""
     found: dict[str, QueueRules] = {}
     for one in queues:
         if not isinstance(one, Queue):
-            raise DefinitionError(f"App(queues=[…]) takes queues, got {one!r}")
+            raise DefinitionError(f"App(queues=[…]) takes queues, not {one!r}")
         if found.setdefault(one.name, one.rules) != one.rules:
             raise DefinitionError(
-                f"the queue {one.name!r} is declared twice, with different rules: declare it once, or give each queue "
-                "a name of its own"
+                f"the queue {one.name!r} is declared twice, with different rules. "
+                "Declare it once, or give each queue its own name."
             )
     return found

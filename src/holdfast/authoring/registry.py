@@ -1,7 +1,7 @@
 """The definitions a process can advance, by name and version, and the components that flows among them call.
 
-A script or machine is its code. A flow is data that calls components: a process can advance it if it has those, and a
-run of a flow executes the definition it began with (`Run.code` is its hash), whichever the process was given.
+A script or machine is code. A flow is data that calls components: a process can advance it if it has those. A run of a
+flow executes the definition it began with (`Run.code` is its hash), whichever version the process was given.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.binding import Target
 
 BATCH = (NAME, VERSION)
-"""What conducts batches: every worker has it."""
+"""The workflow of batches, which every worker has."""
 
 
 class Registry:
-    """Exact matches only: a versioned run never meets an unversioned definition, nor the other way round."""
+    """Definitions by exact name and version: a versioned run never matches an unversioned definition, or vice versa."""
 
     def __init__(self, specs: Iterable[WorkflowSpec] = (), components: Components | None = None) -> None:
         self._added: dict[tuple[str, str], WorkflowSpec] = {}
@@ -43,7 +43,7 @@ class Registry:
             self.add(spec)
 
     def add_later(self, specs: Callable[[], Iterable[WorkflowSpec]]) -> None:
-        """Registers a definition that may still be being written: it is read when it is first needed."""
+        """Registers a definition that may not be finished yet: it is read when it is first needed."""
         self._awaited.append(specs)
 
     @property
@@ -55,8 +55,8 @@ class Registry:
         return self._added
 
     def add(self, spec: WorkflowSpec) -> None:
-        """Registers a definition; the same one twice is fine, two of one name and version are not. A remote declaration
-        stands back for the definition itself."""
+        """Registers a definition. The same one twice is fine; two different ones with the same name and version are
+        not. The definition itself replaces a remote declaration."""
         known = self._added.get((spec.name, spec.version))
         if known is not None and spec.is_remote:
             return
@@ -93,7 +93,7 @@ class Registry:
 
     @property
     def served(self) -> tuple[tuple[str, str], ...]:
-        """What it was given and can advance."""
+        """The registered definitions that this process can advance."""
         return tuple(key for key, spec in self._specs.items() if self.executable(spec) is not None)
 
     @property
@@ -111,8 +111,8 @@ class Registry:
         return not self.served and not self.components.names()
 
     def find(self, name: str, version: str) -> WorkflowSpec | None:
-        """The definition, if this process has its code, and, for a flow, everything it calls. Asked for every run, so
-        what most are, a script that was read before, is found without another call."""
+        """The definition, if this process has its code and, for a flow, everything it calls. Called for every run, so
+        the common case, a script that was read before, takes no further call."""
         spec = self._added.get((name, version)) if not self._awaited else None
         if spec is not None and spec.style != "flow" and not spec.is_remote:
             return spec
@@ -153,7 +153,7 @@ class Registry:
         return None if spec is None else self.executable(spec)
 
     def learn(self, data: bytes, *, is_served: bool = False) -> WorkflowSpec:
-        """A flow's definition from a store. `is_served`: runs of that name are claimed from now on."""
+        """Adds a flow's definition from a store. `is_served`: runs of that name are claimed from now on."""
         from holdfast.authoring.flow.binding import flow_spec
 
         spec = flow_spec(data)
@@ -169,7 +169,7 @@ class Registry:
         return [name for name in targets_of(spec) if self._target(name) is None]
 
     def lack_of(self, spec: WorkflowSpec) -> str:
-        """What keeps a flow from being advanced here."""
+        """What prevents this process from advancing a flow."""
         names = self.missing(spec)
         if not names:
             return (
@@ -180,7 +180,7 @@ class Registry:
         return f"flow {spec.label} calls {shown}, which is not registered here"
 
     def executable(self, spec: WorkflowSpec) -> WorkflowSpec | None:
-        """The definition with its code, and, for a flow, everything it calls; None if that is not all here."""
+        """The definition with its code and, for a flow, everything it calls; None if something is missing."""
         if spec.style != "flow":
             return None if spec.is_remote else spec
         known = self._bound.get(spec.code)
@@ -203,7 +203,7 @@ class Registry:
         return None if spec is None else target_of(spec)
 
     def program(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> Program:
-        """A program that begins there."""
+        """A program that starts at that point."""
         return ScriptProgram(spec, beginning, settings)
 
 
@@ -218,7 +218,7 @@ def serve(registry: Registry, what: AnyWorkflow[..., Any] | AnyStep[..., Any] | 
         return
     module = importlib.import_module(what) if isinstance(what, str) else what
     if not isinstance(module, ModuleType):
-        raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, got {what!r}")
+        raise DefinitionError(f"App(workflows=[…]) takes workflows, modules or module names, not {what!r}")
     for name, one in components_of(module).items():
         _serve(registry, one, f"{module.__name__}.{name}")
 

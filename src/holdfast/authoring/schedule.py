@@ -1,7 +1,7 @@
-"""`Schedule`: a workflow that starts by itself, at times that follow from cron, a period or a list.
+"""`Schedule`: starts a workflow at times given by cron, a period or a list.
 
-A definition that knows no app and no store. Everything is checked when it is made, so a wrong one never starts a
-worker; the call's arguments are bound and encoded by the call itself.
+A definition that knows no app and no store. It is checked when it is made, so no worker starts with a wrong one; the
+call itself binds and encodes its arguments.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 MOST_NAME = 180
-"""Bytes of a name: the id of each run is made of it and of the slot."""
+"""Maximum bytes of a name: the id of each run contains it and the slot."""
 
 MOST_ARGUMENTS = 256 * 1024
 
@@ -38,11 +38,11 @@ class Schedule(Generic[R_co]):
     - `at`: aware datetimes
     - `overlap`: what to do when the run before is still open: "skip" the slot (default), "buffer_one" or "buffer_all"
       to start it afterwards, "cancel" or "kill" that run first, or "allow" both
-    - `missed`: which slots to make up for after a downtime: the "last" (default), "all" or "none" of those of the last
+    - `missed`: which slots to run after a downtime: the "last" (default), "all" or "none" of those of the last
       `catch_up` (default 1 h); older ones are counted
-    - `jitter`: begin each run up to this much later, by chance
-    - `starts`, `ends`: the first slot is not before, the last one is before
-    - `times`: run so often at most
+    - `jitter`: begin each run up to this much later, at random
+    - `starts`, `ends`: no slot is before `starts`, and none at or after `ends`
+    - `times`: the maximum number of runs
     - `queue`: the queue of its runs
 
     Each slot is one run, named after schedule and slot: `nightly@2026-03-29T03:00:00+02:00`.
@@ -137,7 +137,7 @@ class Schedule(Generic[R_co]):
 
 
 def check_schedule_name(name: object) -> str:
-    """A name that ids can be made of."""
+    """Checks that ids can be made of the name."""
     checked = check_name(name, "the name of a schedule")
     if "@" in checked:
         raise InvalidSchedule(
@@ -149,13 +149,13 @@ def check_schedule_name(name: object) -> str:
 
 
 def definitions_of(schedules: Iterable[Schedule[Any]]) -> dict[str, Definition]:
-    """Their definitions by name; `DefinitionError` if two have one name."""
+    """The definitions of schedules by name. Raises `DefinitionError` if two have one name."""
     found: dict[str, Definition] = {}
     for one in schedules:
         if not isinstance(one, Schedule):
-            raise DefinitionError(f"App(schedules=[…]) takes schedules, got {one!r}")
+            raise DefinitionError(f"App(schedules=[…]) takes schedules, not {one!r}")
         if one.name in found:
-            raise DefinitionError(f"two schedules have the name {one.name!r}: give each a name of its own")
+            raise DefinitionError(f"two schedules have the name {one.name!r}: give each its own name")
         found[one.name] = one.definition
     return found
 
@@ -165,16 +165,16 @@ def _check_choices(overlap: object, missed: object, times: object) -> None:
         if value not in choices:
             raise InvalidSchedule(f"{what}={value!r}: one of {', '.join(choices)}.")
     if times is not None and (isinstance(times, bool) or not isinstance(times, int) or times < 1):
-        raise InvalidSchedule(f"times={times!r}: a whole number from 1 on, or nothing for no end.")
+        raise InvalidSchedule(f"times={times!r}: a whole number of at least 1, or None for no end.")
 
 
 def _work(call: Call[Any], queue: str) -> Work:
     if not isinstance(call, Call):
-        raise InvalidSchedule(f"takes a call such as reprice([]), got {call!r}.")
+        raise InvalidSchedule(f"takes a call such as reprice([]), not {call!r}.")
     if len(call.args) + len(call.spec.definition) > MOST_ARGUMENTS:
         raise InvalidSchedule(
             f"the arguments of {call.spec.name} take {len(call.args):,} bytes; a schedule keeps at most "
-            f"{MOST_ARGUMENTS:,}. Give the workflow a name to look the rest up by."
+            f"{MOST_ARGUMENTS:,}. Pass a key by which the workflow looks the rest up."
         )
     if references_in(call.args):
         raise InvalidSchedule(

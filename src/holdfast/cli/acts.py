@@ -1,7 +1,7 @@
-"""What an operator does to runs: `cancel`, `kill`, `pause`, `resume` and `retry` take several ids, or a filter.
+"""Operators' actions on runs: `cancel`, `kill`, `pause`, `resume` and `retry` take several ids, or a filter.
 
-One run named by its id gets a sentence on how it stands then. Many runs get a count; what is done to them is decided
-before the first is touched, and a filter is confirmed.
+For one run named by its id, the command prints its new status. For many runs it prints a count; the runs are chosen
+before the first is changed, and a filter needs confirmation.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from holdfast.ports.runs import Filter
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 SAMPLE = 20
-"""Runs that a dry run names."""
+"""Maximum number of runs that a dry run names."""
 
 REMARKS: dict[Verb, Callable[[RunView, RunView], str]] = {
     "cancel": remarks.cancelled,
@@ -68,7 +68,7 @@ class Request:
 
 
 def act_options(function: Function) -> Function:
-    """Which runs, in whose name, and whether to look first."""
+    """Options: which runs, who acts, and whether to look first."""
     for option in (
         dry_run_option,
         click.option("--yes", "is_sure", is_flag=True, help="Do not ask before acting on the runs of a filter."),
@@ -89,7 +89,7 @@ def act_options(function: Function) -> Function:
 
 
 async def act(asked: Request, out: Output) -> int:
-    """Does it; the command's exit code: 1 if a run refused."""
+    """Acts on the runs. Returns the exit code: 1 if a run refused."""
     if bool(asked.ids) == bool(asked.words):
         raise click.UsageError(f"which runs? Give their ids, or --filter: holdfast {asked.verb} order-42")
     async with opened_client(asked.target, asked.url, asked.actor) as client:
@@ -176,7 +176,7 @@ async def _act_on_many(client: Client, asked: Request, ids: tuple[str, ...], out
 
 
 def _say(one: Done, out: Output) -> None:
-    """A line for a run that refused, and for a new run."""
+    """Prints a line for a run that refused, and for a new run."""
     if out.is_json:
         error = {"error": str(one.error)} if one.error is not None else {}
         out.record({"run": one.new_run, "retried_from": one.run} if one.new_run else {"run": one.run, **error})

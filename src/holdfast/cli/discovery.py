@@ -1,4 +1,4 @@
-"""Workflows found in folders: every Python file below them is imported, and what it defines is registered.
+"""Finds workflows in folders: imports every Python file below them and registers what it defines.
 
 A file is imported under the name by which its neighbours import it: relative to the longest entry of Python's path that
 holds it, the project's folder and its `src` being two of them. Nothing is imported by a name found in data.
@@ -24,7 +24,7 @@ ALWAYS_IGNORED = ("**/.*/**", "**/__pycache__/**", "**/node_modules/**", "**/sit
 
 
 def discovered_app(loaded: Loaded) -> App:
-    """An app with every workflow of the folders that `discover` names. An App found there is that app."""
+    """An app with every workflow of the folders that `discover` names. If they contain an App, that app is returned."""
     settings = loaded.settings
     files = find_files(loaded.folder, settings.discover, settings.ignore)
     shown = ", ".join(settings.discover)
@@ -61,7 +61,7 @@ def find_files(base: Path, folders: Sequence[str], ignore: Sequence[str]) -> lis
 
 
 def _is_ignored(path: Path, base: Path, patterns: Sequence[re.Pattern[str]]) -> bool:
-    """By the path relative to the project's folder, or by the name of the file alone."""
+    """Whether a pattern matches the path relative to the project's folder, or the file's name."""
     relative = path.relative_to(base).as_posix() if path.is_relative_to(base) else path.as_posix().lstrip("/")
     return any(pattern.fullmatch(relative) or pattern.fullmatch(path.name) for pattern in patterns)
 

@@ -1,4 +1,4 @@
-"""Entries of a timeline in words: what `show` and `follow` have in common."""
+"""Entries of a timeline in words, for `show` and `follow`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _STYLES = {"failed": "red", "cut off": "yellow", "timed out": "yellow", "open": 
 
 
 def entry_parts(entry: Entry, *, is_news: bool = False) -> Part:
-    """An entry of a timeline, in its colour. What is open has just begun, if it is news."""
+    """An entry of a timeline in its colour. With `is_news`, an open entry has just begun."""
     text = say(entry)
     if is_news and entry.outcome == "open":
         text = text.replace(": open", ": begins", 1)
@@ -21,13 +21,13 @@ def entry_parts(entry: Entry, *, is_news: bool = False) -> Part:
 
 
 def since_text(at: datetime, begin: datetime) -> str:
-    """As "+0.012 s" for what is near the beginning, with larger units later."""
+    """The time since the beginning: "+0.012 s" for small ones, larger units later."""
     seconds = (at - begin).total_seconds()
     return f"+{seconds:.3f} s" if seconds < 60 else f"+{format_duration(at - begin)}"
 
 
 def _outlook(entry: Entry) -> str:
-    """What comes next by itself."""
+    """What will happen next."""
     if entry.until is None:
         return ""
     if entry.outcome == "open":

@@ -1,7 +1,7 @@
-"""Users' data on its way to a terminal or a log: always one line, never a control sequence, never endless.
+"""Makes users' data safe for a terminal or a log: always one line, bounded, without control sequences.
 
 Control characters, line and paragraph separators, characters that turn the direction of text, and halves of surrogate
-pairs become backslash escapes. Values become JSON whatever they are, also those that JSON has no word for.
+pairs become backslash escapes. All values become JSON, even those that JSON cannot express.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Any, cast
 
 MAX_TEXT = 16_000
-"""Characters of one text that are shown; the rest is counted."""
+"""Maximum characters of one text that are shown; the rest is counted."""
 
 MAX_ITEMS, MAX_DEPTH = 200, 8
 
@@ -25,7 +25,7 @@ _NEWLINE = re.compile("\r\n|\r|\n")
 
 
 def one_line(text: str, limit: int = MAX_TEXT) -> str:
-    """The text as one harmless line."""
+    """The text as one safe line."""
     if text.isascii() and text.isprintable() and len(text) <= limit:
         return text
     if len(text) > limit:
@@ -34,7 +34,7 @@ def one_line(text: str, limit: int = MAX_TEXT) -> str:
 
 
 def lines_of(text: str, limit: int = MAX_TEXT) -> list[str]:
-    """A text of several lines, such as a traceback: each of them harmless."""
+    """The safe lines of a text of several lines, such as a traceback."""
     if len(text) > limit:
         half = limit // 2
         text = f"{text[:half]}\n… ({len(text)} characters in all) …\n{text[-half:]}"
@@ -42,7 +42,7 @@ def lines_of(text: str, limit: int = MAX_TEXT) -> list[str]:
 
 
 def text_of(value: object) -> str:
-    """`str(value)`, whatever its class does."""
+    """`str(value)`, even if the class raises."""
     try:
         return str(value)
     except Exception as error:  # noqa: BLE001 user code
@@ -58,7 +58,7 @@ def to_json(value: object, *, ascii_only: bool = False) -> str:
 
 
 def plain(value: object, depth: int = 0) -> Any:
-    """The value in JSON's words, bounded."""
+    """The value in JSON's types, bounded."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, str):

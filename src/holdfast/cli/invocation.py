@@ -1,4 +1,4 @@
-"""How a reader of our advice can call this command: advice should work exactly as printed."""
+"""How a reader can run this command, so that printed advice works exactly as printed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def program() -> str:
-    """The words that call this command from here: its path if it lies below this folder, else its name."""
+    """How to call this command from here: by its path if it is below this folder, else by its name."""
     script = Path(sys.prefix) / "bin" / "holdfast"
     if sys.prefix != sys.base_prefix and script.is_file() and script.is_relative_to(Path.cwd()):
         return str(script.relative_to(Path.cwd()))
@@ -17,7 +17,7 @@ def program() -> str:
 
 
 def activation() -> str | None:
-    """What puts the command on the path, if it is not there and lies in a virtual environment."""
+    """The command that activates the virtual environment, if the program is in one and not on the path."""
     script = Path(sys.prefix) / "bin" / "activate"
     if shutil.which("holdfast") is not None or sys.prefix == sys.base_prefix or not script.is_file():
         return None

@@ -79,11 +79,11 @@ class JsonLines(logging.Formatter):
 
 
 class LogStream(logging.StreamHandler[TextIO]):
-    """Writes to a stream that may be closed, full or gone: that is never a reason to stop working."""
+    """Writes to a stream that may be closed, full or gone. A failure never stops the worker."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 logging's name
-        """Says nothing: there is nowhere to say it. What still waits to be written to a reader that is gone goes
-        nowhere, or the interpreter would make an error of it at the very end."""
+        """Does nothing: there is nowhere to report it. Redirects what still waits to be written, or the interpreter
+        would report an error at exit."""
         if isinstance(sys.exc_info()[1], BrokenPipeError):
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), self.stream.fileno())
@@ -104,13 +104,13 @@ def configure(kind: LogFormat, level: str, stream: TextIO | None = None) -> logg
 
 
 def instant_of(record: logging.LogRecord) -> str:
-    """When it was said: UTC, ISO 8601, to the millisecond."""
+    """The time of the record: UTC, ISO 8601, to the millisecond."""
     at = datetime.fromtimestamp(record.created, UTC)
     return f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
 def message_of(record: logging.LogRecord) -> str:
-    """What was said; arguments that do not fit the message are shown beside it."""
+    """The message; arguments that do not match it are shown beside it."""
     try:
         return record.getMessage()
     except Exception as error:  # noqa: BLE001 the author's arguments, and their __str__
@@ -118,7 +118,7 @@ def message_of(record: logging.LogRecord) -> str:
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What was given as `extra`."""
+    """The fields given as `extra`."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 

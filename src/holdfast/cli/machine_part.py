@@ -1,4 +1,4 @@
-"""What `holdfast show` says of a machine's run besides its timeline: path, state, and what would be undone."""
+"""The part of `holdfast show` for machines: path, state, and what would be undone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHOWN = 30
 
 
 class MachinePart:
-    """Path, state, and what would be undone; nothing for a run of another kind."""
+    """Path, state, and what would be undone; empty for other runs."""
 
     def show(self, story: Story, out: Output) -> None:
         if story.started is not None and not story.is_compacted:
@@ -21,7 +21,7 @@ class MachinePart:
 
 
 def print_machine(run_id: str, turns: Sequence[Turn], out: Output) -> None:
-    """For people; nothing for a run of another kind."""
+    """Prints the part; nothing for other runs."""
     path = machine_path(run_id, turns)
     if path is None or not path.visits:
         return

@@ -1,4 +1,4 @@
-"""A message as it is typed: to which channel, with which value. Shared by `signal` and `publish`."""
+"""The channel and value of a message on the command line. Shared by `signal` and `publish`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ message_id_option: Decorator = click.option("--id", metavar="ID", help="Id of th
 
 
 def channel_of(kind: Any, name: str) -> Any:
-    """Any value passes here: the run's definition says what it takes, where this command can load it."""
+    """A channel that accepts any value. If this command can load the run's definition, that checks the value."""
     try:
         return kind[Any](name)
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""Options that commands share: how the store is named, who acts, what is only reported."""
+"""Options that commands share: the store, the operator, dry runs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def operator_options(name: Decorator, *, has_reason: bool = False) -> Callable[[
 
 
 async def find_run(client: Client, run_id: str) -> RunRow:
-    """The run of that id; one that no run can have is wrong usage."""
+    """The run of that id. An invalid id is wrong usage."""
     try:
         return await lookup.find_run(client, run_id)
     except InvalidId as error:

@@ -1,7 +1,5 @@
-"""What commands print: a picture for a terminal, plain lines for a pipe, JSON for programs. Decided here, once.
-
-Commands hand over texts and rows and do not know which of the three it is; what they hand over is escaped here. rich is
-imported when there is a terminal to print to, and not before.
+"""What commands print: formatted for a terminal, plain lines for a pipe, JSON for programs. This module decides which;
+commands pass texts and rows, and this module escapes them. rich is imported only for a terminal.
 """
 
 from __future__ import annotations
@@ -25,10 +23,10 @@ Part: TypeAlias = str | tuple[str, str]
 Cells: TypeAlias = Sequence[Part]
 
 NARROWEST = 16
-"""A column that would get fewer characters than this goes on a line of its own."""
+"""Minimum width of a column; a narrower one goes on a separate line."""
 
 DOTS = "..."
-"""Where there is no "…"."""
+"""The replacement for "…" where the stream cannot write it."""
 
 STATUS_STYLES = {
     "pending": "cyan",
@@ -54,7 +52,7 @@ def has_color(stream: IO[str]) -> bool:
 
 
 def open_missing_streams() -> None:
-    """Python has no stream where the caller closed it (`>&-`): discard what is written there."""
+    """Opens a null stream where the caller closed one (`>&-`), which Python leaves out."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             from pathlib import Path
@@ -63,7 +61,7 @@ def open_missing_streams() -> None:
 
 
 def prepare(*streams: IO[str]) -> None:
-    """Lets characters that a stream cannot write become escapes instead of errors."""
+    """Makes a stream escape characters that it cannot write, instead of raising."""
     for stream in streams:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
@@ -76,7 +74,7 @@ def status_part(status: str) -> Part:
 
 
 def standing(status: str, doing: str) -> list[Part]:
-    """A status and what there is to say about it: "running: sleeping …", "paused (operator): …"."""
+    """A status with its details: "running: sleeping …", "paused (operator): …"."""
     said = doing.removeprefix(status)
     return [status_part(status), said if said != doing or not doing else f": {doing}"]
 
@@ -101,7 +99,7 @@ def ago_text(past: timedelta) -> str:
 
 
 class Output:
-    """Where a command's answer goes."""
+    """Prints the answer of a command."""
 
     def __init__(self, *, is_json: bool = False, stream: IO[str] | None = None) -> None:
         self._stream = sys.stdout if stream is None else stream
@@ -111,7 +109,7 @@ class Output:
 
     @property
     def width(self) -> int:
-        """Columns of the terminal; of one that does not say, 80."""
+        """Columns of the terminal; 80 if unknown."""
         import shutil  # and bz2, lzma, zlib with it, which `--help` does not need
 
         return max(20, shutil.get_terminal_size((80, 24)).columns)
@@ -121,11 +119,11 @@ class Output:
         return (getattr(self._stream, "encoding", None) or "").lower().replace("-", "") == "utf8"
 
     def record(self, value: Any) -> None:
-        """A line of JSON."""
+        """Prints a line of JSON."""
         self._write(to_json(value, ascii_only=not self._has_utf8))
 
     def line(self, *parts: Part) -> None:
-        """A line of text. On a terminal it is folded at the width, later lines indented like the first."""
+        """Prints a line of text. On a terminal it wraps at the width, later lines indented like the first."""
         if not self.is_terminal:
             self._write("".join(_plain(part) for part in parts))
             return
@@ -134,7 +132,7 @@ class Output:
         self._print_hanging(text[:indent], text[indent:])
 
     def fields(self, pairs: Sequence[tuple[str, Part]]) -> None:
-        """Names and values below each other; those without a value are left out."""
+        """Prints names and values below each other, without those that have no value."""
         shown = [(name, value) for name, value in pairs if _plain(value)]
         widest = max((len(name) for name, _ in shown), default=0)
         for name, value in shown:
@@ -145,14 +143,14 @@ class Output:
                 self._write(label + _plain(value))
 
     def hanging(self, head: Part, body: Part) -> None:
-        """A head and a text beside it, folded so that further lines begin where the first one did."""
+        """Prints a head and a text beside it, wrapped so that further lines are aligned with the first."""
         if self.is_terminal:
             self._print_hanging(self._text([head]), self._text([body]))
         else:
             self._write(_plain(head) + _plain(body))
 
     def entry(self, *parts: Part) -> None:
-        """Several short parts and a text, which is folded beside them. In a pipe: tab-separated."""
+        """Prints several short parts and a text wrapped beside them. In a pipe: tab-separated."""
         *heads, body = parts
         if self.is_terminal:
             self._print_hanging(self._text([*heads, "  "]), self._text([body]))
@@ -160,7 +158,7 @@ class Output:
             self._write("\t".join(_plain(part).strip() for part in parts))
 
     def block(self, text: str, *, indent: int = 2, style: str = "") -> None:
-        """A text of several lines, such as a traceback, as it is."""
+        """Prints a text of several lines, such as a traceback, unchanged."""
         for part in lines_of(text):
             if self.is_terminal:
                 self._rich().print(self._text([(" " * indent + part, style)]), soft_wrap=True)
@@ -170,10 +168,9 @@ class Output:
     def table(
         self, header: Sequence[str], rows: Sequence[Cells], *, never_cut: int = 0, is_folded: bool = False
     ) -> None:
-        """Rows below a header; the last column gets the room that is left. In a pipe: tab-separated, no header.
-
-        Cells are cut to fit a terminal, or folded if all of each has to be read, except those of the column
-        `never_cut`, which people copy.
+        """Prints rows below a header; the last column gets the remaining width. In a pipe: tab-separated, no header.
+        Cells are shortened to fit a terminal, or wrapped if they must be read in full. The column `never_cut`, which
+        people copy, is never shortened.
         """
         if not self.is_terminal:
             for row in rows:
@@ -195,7 +192,7 @@ class Output:
                 self._rich().print(self._joined(fitted, "  "), soft_wrap=True)
 
     def _squeeze(self, widths: list[int], fixed: int) -> None:
-        """Takes what does not fit from the widest columns."""
+        """Reduces the widest columns until the table fits."""
         over = sum(widths) + 2 * (len(widths) - 1) - self.width
         for number in sorted(range(len(widths)), key=lambda number: -widths[number]):
             taken = 0 if number == fixed else max(0, min(over, widths[number] - NARROWEST))
@@ -215,7 +212,7 @@ class Output:
         return fitted
 
     def _stacked(self, rows: Sequence[Sequence[Text]], first: int) -> None:
-        """For a terminal too narrow for a table: each row on two lines or more."""
+        """The rows for a terminal too narrow for a table: each on two or more lines."""
         for row in rows:
             rest = [text for number, text in enumerate(row) if number != first and text.plain]
             self._rich().print(row[first], soft_wrap=True)
@@ -254,7 +251,7 @@ class Output:
         return joined
 
     def _print_hanging(self, head: Text, body: Text) -> None:
-        """The body beside its head, folded at the width; further lines begin where the first one did."""
+        """Prints the body beside its head, wrapped at the width and aligned with the first line."""
         console = self._rich()
         room = max(20, self.width - head.cell_len)
         for number, part in enumerate(body.wrap(console, room)):

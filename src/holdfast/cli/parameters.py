@@ -1,6 +1,7 @@
-"""The kinds of values that options take; a wrong one is wrong usage, named before anything is done.
+"""The types of option values.
 
-Each is a function from what was typed to what is meant, and its name is what `--help` shows.
+A wrong value is wrong usage, reported before anything is done. Each type is a function that parses the text, and
+`--help` shows its name.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def by_name(given: tuple[tuple[str, str], ...], what: str) -> dict[str, str]:
 
 
 def read_text(given: str, what: str) -> bytes:
-    """A text that was given: itself, a file's (`@FILE`), or standard input's (`-`)."""
+    """The given text: itself, that of a file (`@FILE`), or standard input (`-`)."""
     if given == "-":
         return sys.stdin.buffer.read()
     if given.startswith("@"):
@@ -82,7 +83,7 @@ def read_text(given: str, what: str) -> bytes:
 
 
 def read_json(given: str, what: str = "the value") -> Any:
-    """The JSON of such a text."""
+    """The JSON in such a text."""
     try:
         return given_json(read_text(given, what), what)
     except InvalidInput as error:

@@ -1,4 +1,4 @@
-"""How far a command is: a bar or a line on a terminal, nothing beside JSON. A batch also writes lines in a pipe."""
+"""Progress of a command: a bar or a line on a terminal, nothing beside JSON. A batch also writes lines in a pipe."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Bar(Protocol):
 
 @contextmanager
 def progress_on(stream: IO[str], *, is_json: bool) -> Generator[Bar]:
-    """A bar for as long as the block lasts."""
+    """A progress bar for the duration of the block."""
     if is_json:
         yield _Silent()
     elif is_terminal(stream):
@@ -56,7 +56,7 @@ class _Lines:
 
 
 class Pace:
-    """Items per second since the first look, and how long the rest will take at that rate."""
+    """Items per second since the first look, and the time left at that rate."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
@@ -105,7 +105,7 @@ def _live(stream: IO[str]) -> Generator[Bar]:
 
 
 class ProgressLine:
-    """One line on a terminal's standard error, rewritten while the answer is to come; nothing in a pipe."""
+    """One line on a terminal's standard error, rewritten until the answer comes; nothing in a pipe."""
 
     def __init__(self, out: Output) -> None:
         self._is_shown = out.is_terminal and is_terminal(sys.stderr)
@@ -115,7 +115,7 @@ class ProgressLine:
         return self
 
     def show(self, text: str) -> None:
-        """What has been done so far."""
+        """Shows the progress."""
         if self._is_shown:
             sys.stderr.write(f"\r{text:<{self._width}}")
             sys.stderr.flush()

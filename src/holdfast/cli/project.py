@@ -1,4 +1,4 @@
-"""The project that `holdfast init` writes: its files as texts. A test runs every one of them."""
+"""The project that `holdfast init` writes, as texts. A test runs every file."""
 
 from __future__ import annotations
 
@@ -132,4 +132,4 @@ FILES: Mapping[str, str] = {
     ".gitignore": IGNORED,
     "holdfast.toml": CONFIG,
 }
-"""In the order in which they are written: the configuration last, so that a project that has it is whole."""
+"""The files in the order of writing: the configuration last, so that a project that has it is complete."""

@@ -22,7 +22,7 @@ from holdfast.cli.output import Output, open_missing_streams, prepare
 T = TypeVar("T")
 
 COMPLETION_VARIABLE = "_HOLDFAST_COMPLETE"
-"""How the script of `holdfast completion` asks for words."""
+"""The variable through which the script of `holdfast completion` asks for words."""
 
 GROUPS: dict[str, dict[str, str]] = {
     "First steps": {
@@ -79,14 +79,14 @@ GROUPS: dict[str, dict[str, str]] = {
         "version": "Show the version.",
     },
 }
-"""Every command and what the list of commands says of it, in the order a newcomer needs them. Each has a module of its
-name in `commands`, which calls it `command` and is imported when it is needed."""
+"""Every command and its line in the list of commands, in the order a newcomer needs them. Each has a module of its name
+in `commands`, imported when it is needed, with a function `command`."""
 
 SUGGESTIONS = {
     "list": " `holdfast runs` lists runs, `holdfast workers` workers.",
     "ls": " `holdfast runs` lists runs.",
     "ps": " `holdfast runs --status running` lists what runs now, `holdfast workers` the workers.",
-    "status": " `holdfast show RUN` says how a run stands, `holdfast doctor` whether all is well.",
+    "status": " `holdfast show RUN` shows the status of a run, `holdfast doctor` checks for problems.",
     "logs": " `holdfast follow RUN` shows what a run does; workers log to standard error.",
     "run": " `holdfast start` starts a run, `holdfast worker` or `holdfast dev` runs what was started.",
     "stop": " `holdfast cancel RUN` ends a run, `holdfast pause RUN` stops it for a while.",
@@ -94,7 +94,7 @@ SUGGESTIONS = {
     "serve": " `holdfast worker` runs workflows, `holdfast dashboard` serves the page.",
     "send": " `holdfast signal RUN NAME JSON` sends to a run, `holdfast publish TOPIC JSON` to all that wait.",
 }
-"""What people type who know another tool, and what they mean here."""
+"""Commands of other tools, and what to use here instead."""
 
 COMMANDS: dict[str, str] = {name: summary for group in GROUPS.values() for name, summary in group.items()}
 
@@ -105,7 +105,7 @@ def _set_debug(context: click.Context, _: click.Parameter, value: bool) -> None:
 
 
 def _set_config(context: click.Context, _: click.Parameter, value: str | None) -> None:
-    """In the environment, so that the app and processes of its steps read the same file."""
+    """Sets the file in the environment, so that the app and the processes of its steps read the same one."""
     if value is not None:
         os.environ["HOLDFAST_CONFIG"] = value
 
@@ -134,7 +134,7 @@ class HoldfastCommand(click.Command):
             self.short_help: str | None = COMMANDS.get(self.name or "", self.short_help)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As click's, with a hint where an app stands as an argument."""
+        """As click's, with a hint if an app is given as an argument."""
         words = [word for word in args if ":" in word and not word.startswith("-")]
         try:
             return super().parse_args(ctx, args)
@@ -147,7 +147,7 @@ class HoldfastCommand(click.Command):
 
 
 class LazyGroup(click.Group):
-    """Knows its commands by name and loads the module of one when it is asked for."""
+    """Lists its commands by name and loads a command's module when it is used."""
 
     package: str = "holdfast.cli.commands"
     groups: Mapping[str, Mapping[str, str]] = GROUPS
@@ -283,7 +283,7 @@ def _complain(error: BaseException, sentence: str, *, is_debug: bool) -> None:
 
 
 def _flush_and_exit(code: int) -> NoReturn:
-    """Ends quietly also when the reader of our output has gone."""
+    """Exits quietly even if the reader of our output has gone."""
     try:
         sys.stdout.flush()
     except OSError:

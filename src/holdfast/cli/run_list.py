@@ -24,7 +24,7 @@ def print_runs(views: list[RunView], out: Output) -> None:
 
 
 def status_word(view: RunView) -> str:
-    """The status, or that the run's row cannot be read in full."""
+    """The status, or a note that the run's row cannot be read in full."""
     return "damaged" if view.damage else view.status.value
 
 
@@ -34,7 +34,7 @@ def label_of(view: RunView) -> str:
 
 
 def news_of(view: RunView) -> str:
-    """What it is doing; of one that failed or was cancelled, the first line of why."""
+    """What the run is doing; for one that failed or was cancelled, the first line of the reason."""
     return view.waiting or view.error
 
 

@@ -1,4 +1,4 @@
-"""From what was typed and configured to an app or a store.
+"""Finds the app or the store that a command line and the configuration name.
 
 `MODULE:APP` and `--url` come first; then the configuration: the address of its store, its app, its folders.
 """
@@ -31,7 +31,7 @@ EXAMPLE = "Write MODULE:APP, such as shop:app for `app = App(…)` in shop.py."
 
 
 class CommandError(click.ClickException):
-    """A command that cannot be done, in a sentence; exit code 1."""
+    """A command that failed, as one sentence; exit code 1."""
 
 
 def load_app(target: str, folder: Path | None = None) -> App:
@@ -53,12 +53,12 @@ def load_app(target: str, folder: Path | None = None) -> App:
     app = app_in(found)
     if app is None:
         kind = type(found).__name__
-        raise CommandError(f"{target} is no App but a {kind} ({module.__file__}).{_apps_of(module)}")
+        raise CommandError(f"{target} is not an App but a {kind} ({module.__file__}).{_apps_of(module)}")
     return app
 
 
 def app_to_serve(target: str | None, loaded: Loaded) -> App:
-    """The app of a worker: the one that was named, the configured one, or one made of what is found in folders."""
+    """The app of a worker: the named one, the configured one, or one made from what is found in folders."""
     settings = loaded.settings
     if target:
         app = load_app(target)
@@ -78,16 +78,16 @@ def app_to_serve(target: str | None, loaded: Loaded) -> App:
 async def opened_client(
     target: str | None, url: str | None, actor: str | None = None, *, has_definitions: bool = False
 ) -> AsyncGenerator[Client]:
-    """The client of a store that is there already: reading never makes one. It acts in the name of `actor`.
-    `has_definitions`: if the store alone was named, it knows the workflows of the configured app, as far as that can be
-    imported here."""
+    """The client of an existing store: reading never creates one. It acts in the name of `actor`.
+    `has_definitions`: if only the store was named, the client has the workflows of the configured app, as far as
+    they can be imported here."""
     async with opened_app(target, url, has_definitions=has_definitions) as app:
         yield client_for(await app.client(), actor)
 
 
 @asynccontextmanager
 async def opened_app(target: str | None, url: str | None, *, has_definitions: bool = False) -> AsyncGenerator[App]:
-    """The app of such a store."""
+    """The app of an existing store."""
     app, is_default = store_app(target, url)
     if has_definitions and app.registry.is_empty:
         loaded = load()
@@ -101,7 +101,7 @@ async def opened_app(target: str | None, url: str | None, *, has_definitions: bo
 
 
 def client_for(client: Client, actor: str | None) -> Client:
-    """The client in the name of who acts: of this user, unless a name is given."""
+    """The client, acting in the given name or as this user."""
     if actor is None:
         return client
     try:
@@ -123,10 +123,12 @@ def store_app(target: str | None, url: str | None) -> tuple[App, bool]:
 
 
 def _refuse_other_store(app: App, loaded: Loaded) -> None:
-    """Two addresses in one project: a reader of only one of them would look at the wrong store."""
+    """Refuses two different addresses in one project: a reader of only one of them would look at the wrong store."""
     said, origin = loaded.settings.store.url, loaded.origins["store.url"]
     if app.given_url and origin == str(loaded.file) and _resolved(app.given_url) != _resolved(said):
-        raise CommandError(f"the app says {app.given_url!r}, and [store] url in {origin} says {said!r}: say it once")
+        raise CommandError(
+            f"the app says {app.given_url!r}, and [store] url in {origin} says {said!r}: set it in one place"
+        )
 
 
 def _resolved(url: str) -> str:
@@ -135,7 +137,7 @@ def _resolved(url: str) -> str:
 
 
 def refuse_private(url: str) -> None:
-    """A store in the memory of a process cannot be shared with this command."""
+    """Refuses a store in the memory of a process, which this command cannot share."""
     if url.startswith("memory:") or url == "sqlite:///:memory:":
         raise CommandError(
             f"{url} lives in the memory of one process, and this is another: "
@@ -152,7 +154,7 @@ def app_in(found: Any) -> App | None:
 
 
 async def refuse_missing(url: str, *, is_default: bool = False) -> None:
-    """A command that only asks does not make a store."""
+    """Refuses to create a store in a command that only reads."""
     problem = await missing_store(url)
     if problem:
         hint = f" Name the store with --url or ${URL_VARIABLE}, or the app with --app MODULE:APP."
@@ -164,8 +166,8 @@ async def refuse_missing(url: str, *, is_default: bool = False) -> None:
 
 
 def add_folder(folder: Path) -> None:
-    """Before installed packages, so that the user's module wins; after the standard library, so that a `json.py` lying
-    around here does not replace Python's own."""
+    """Adds a folder to the path: before installed packages, so that the user's module wins, and after the standard
+    library, so that a local `json.py` does not replace Python's own."""
     here = str(folder)
     if here in sys.path or ("" in sys.path and folder == Path.cwd()):
         return
@@ -176,7 +178,7 @@ def add_folder(folder: Path) -> None:
 
 
 def import_named(name: str, file: Path | None = None) -> ModuleType:
-    """The module of that name; what is wrong with it is said with its file and line."""
+    """The module of that name. Errors name its file and line."""
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -194,7 +196,7 @@ def import_named(name: str, file: Path | None = None) -> ModuleType:
 
 
 def _broken(name: str, error: BaseException) -> CommandError:
-    """Where the import of a user's module failed: the last line that is not the import machinery's or ours."""
+    """Where the import of a user's module failed: the last line that is neither Python's import machinery nor ours."""
     if isinstance(error, SyntaxError) and error.filename:
         return CommandError(f"{name} cannot be imported: {error.filename}:{error.lineno}: {error.msg}")
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,2 +1,4 @@
-"""Asks: start, signal, cancel, result, list, history. Reading needs no worker; writing goes through the inbox, or
-through the lease where it must not wait."""
+"""The client: start, signal, cancel, result, list, history.
+
+Reading needs no worker. Writing goes through the inbox, or takes the lease if it must not wait.
+"""

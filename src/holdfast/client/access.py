@@ -1,4 +1,5 @@
-"""What the handle of a run and the operator verbs need of a client: its store, its worker in this process, its name."""
+"""What the handle of a run and the operator verbs need from a client: its store, its worker in this process, its
+name."""
 
 from __future__ import annotations
 
@@ -20,14 +21,14 @@ from holdfast.ports.telemetry import Telemetry
 
 
 class LocalWorker(Protocol):
-    """A worker of this process that may take a new run at once."""
+    """A worker of this process that may begin a new run at once."""
 
     def wants(self, workflow: str, version: str, queue: str) -> bool:
-        """Whether it takes a run of that definition."""
+        """Whether it runs that definition."""
         ...
 
     def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Awaitable[Creation]:
-        """Makes the run, begun: `Runs.create`, and all the rest in the same transaction."""
+        """Makes the run already begun: `Runs.create` and the first turn in one transaction."""
         ...
 
     def holds(self, run: str) -> bool:
@@ -35,35 +36,35 @@ class LocalWorker(Protocol):
         ...
 
     def settles(self, run: str) -> bool:
-        """Whether it wrote the run's last turn and has not heard of it yet. From any thread."""
+        """Whether it wrote the run's last turn and has not processed it yet. From any thread."""
         ...
 
     def tell_ends(self, listener: Callable[[e.ChildEnded], None]) -> None:
-        """Who is told of the end of each run it advances, once that is durable."""
+        """Sets the listener for the ends of the runs it advances; called once an end is durable."""
         ...
 
 
 class Access(Protocol):
-    """A client, as far as its runs know it."""
+    """The part of a client that its runs use."""
 
     @property
     def store(self) -> Store:
-        """Where the runs are."""
+        """The store of the runs."""
         ...
 
     @property
     def waiting(self) -> Waiting:
-        """Who waits for the end of a run."""
+        """The callers that wait for the end of a run."""
         ...
 
     @property
     def feeds(self) -> Feeds:
-        """What is new in the store."""
+        """The news of the store."""
         ...
 
     @property
     def watches(self) -> Watches:
-        """Values that are watched."""
+        """The watched values."""
         ...
 
     @property
@@ -78,12 +79,12 @@ class Access(Protocol):
 
     @property
     def current_trace(self) -> CurrentTrace:
-        """Says which trace the caller belongs to."""
+        """Returns the trace of the caller."""
         ...
 
     @property
     def telemetry(self) -> Telemetry:
-        """Who is told what happens."""
+        """The telemetry to report to."""
         ...
 
     def spec_of(self, row: RunRow) -> WorkflowSpec | None:
@@ -100,5 +101,5 @@ class Addressee(Protocol):
         ...
 
     async def send(self, message: Message, what: str) -> None:
-        """Sends it; raises if the run is not there or has ended."""
+        """Sends a message. Raises if the run does not exist or has ended."""
         ...

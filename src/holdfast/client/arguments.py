@@ -1,6 +1,6 @@
 """The arguments of a call, from JSON or from words, through the workflow's own signature.
 
-Each argument is decoded by its own annotation, so that what is wrong is named by argument and path: `order.cents`.
+Each argument is decoded by its annotation, so that errors name the argument and path: `order.cents`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Bound = tuple[tuple[Any, ...], dict[str, Any]]
 
 
 def find_workflow(registry: Registry, name: str, version: str | None) -> WorkflowSpec:
-    """The workflow of that name, and version if it is given; else the one registered last."""
+    """The workflow of that name and version; without a version, the one registered last."""
     known = {spec.name: spec for spec in registry if not spec.is_internal}
     spec = known.get(name) if version is None else registry.declared(name, version)
     if spec is not None:
@@ -41,7 +41,7 @@ def find_workflow(registry: Registry, name: str, version: str | None) -> Workflo
 
 
 def from_json(spec: WorkflowSpec, data: bytes, *, what: str = "--input") -> Bound:
-    """From an object (by name) or an array (by position). `what` they are called in errors."""
+    """Arguments from an object (by name) or an array (by position). `what` names them in errors."""
     value: object = given_json(data, what)
     if isinstance(value, list):
         return _bound(spec, [msgspec.json.encode(item) for item in cast("list[object]", value)], {})
@@ -52,7 +52,7 @@ def from_json(spec: WorkflowSpec, data: bytes, *, what: str = "--input") -> Boun
 
 
 def from_words(spec: WorkflowSpec, words: Mapping[str, str]) -> Bound:
-    """From `name=value`: what fits as a text is that text, everything else is JSON."""
+    """Arguments from `name=value`. A value of a text parameter is that text; everything else is JSON."""
     hints = hints_of(spec.function, "its")
     return _bound(spec, [], {name: _word(spec, name, text, hints.get(name, Any)) for name, text in words.items()})
 
@@ -79,7 +79,7 @@ def _word(spec: WorkflowSpec, name: str, text: str, annotation: Any) -> bytes:
 
 
 _NOTHING: Any = object()
-"""Stands for what does not decode."""
+"""Stands for a value that cannot be decoded."""
 
 
 def _attempt(shape: Shape[Any], data: bytes) -> Any:
@@ -90,7 +90,7 @@ def _attempt(shape: Shape[Any], data: bytes) -> Any:
 
 
 def _bound(spec: WorkflowSpec, by_place: list[bytes], by_name: dict[str, bytes]) -> Bound:
-    """Decodes every argument by its own parameter, then lets Python's rules say whether they make a call."""
+    """Decodes every argument by its parameter, then checks by Python's rules that they make a call."""
     signature = spec.arguments.signature
     hints = hints_of(spec.function, "its")
     parameters = signature.parameters
@@ -136,7 +136,7 @@ def _decoded(spec: WorkflowSpec, name: str, data: bytes, annotation: Any) -> Any
 
 
 def _takes(spec: WorkflowSpec) -> str:
-    """The parameters, about as their author wrote them."""
+    """The parameters, about as the author wrote them."""
     shown: list[str] = []
     for parameter in spec.arguments.signature.parameters.values():
         stars = _STARS.get(parameter.kind, "")

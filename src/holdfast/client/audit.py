@@ -1,6 +1,6 @@
 """The audit log: who did what, one record for each act of a person, on the logger `holdfast.audit`.
 
-What is done to a run also stands in its journal with the actor, and `holdfast show` says it.
+Acts on a run are also in its journal with the actor, and `holdfast show` shows them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ AUDIT = logging.getLogger("holdfast.audit")
 
 
 def audited(actor: str, verb: str, run: str = "", detail: str = "") -> None:
-    """Says who did what."""
+    """Logs who did what."""
     AUDIT.info(
         "%s: %s",
         actor,
@@ -22,7 +22,7 @@ def audited(actor: str, verb: str, run: str = "", detail: str = "") -> None:
 
 
 def this_user() -> str:
-    """Who runs this process: USER@HOST."""
+    """The user of this process: USER@HOST."""
     import getpass  # not light
 
     try:

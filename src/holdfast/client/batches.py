@@ -1,8 +1,8 @@
 """Starting batches, and `Batch`: one as its client sees it.
 
-Inputs are read one by one and written in chunks; the run is made when all of them have been read and found good, and
-only if every chunk is still there. What was written for inputs that were refused is referred to by nothing, and is
-collected like any such blob.
+Inputs are read one by one and written in chunks. The run is made when all of them have been read and checked, and only
+if every chunk still exists. Nothing refers to the chunks of inputs that were refused, so they are collected like any
+unused blob.
 """
 
 from __future__ import annotations
@@ -81,30 +81,30 @@ class Batch(Generic[R]):
         return COUNTS.decode(found[0]) if found is not None else Counts(self._plan.total)
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end of the batch and returns how it ended; None if the time ran out."""
+        """Waits for the end of the batch and returns how it ended; None if the time runs out first."""
         return await self._run.wait(timeout)
 
     async def result(self, timeout: Duration | None = None) -> Counts:
-        """Waits for the end: the counts, or `ItemsFailed`, `RunCancelled`, `ResultTimeout`."""
+        """Waits for the end and returns the counts, or raises `ItemsFailed`, `RunCancelled` or `ResultTimeout`."""
         return await self._run.result(timeout)
 
     def items(self, *, order: Literal["index", "completion"] = "index") -> AsyncIterator[Item[R]]:
         """Every item once, as soon as it has ended, until all have: by index, or in the order in which they ended.
 
-        Items are read as they are asked for, and never held all at once. One that was never started, because the batch
-        was cancelled, comes last as cancelled.
+        Items are read on demand, never all at once. Items that never started, because the batch was cancelled, come
+        last as cancelled.
         """
         if order not in {"index", "completion"}:
             raise InvalidInput(f"items(order={order!r}): 'index' or 'completion'")
         return self._items.by_index() if order == "index" else self._items.by_completion()
 
     async def item(self, index: int) -> Item[R]:
-        """One item as it is now; `InvalidInput` if there is none of that index."""
+        """One item as it is now. Raises `InvalidInput` if there is no such index."""
         return await self._items.one(index)
 
     @property
     def plan(self) -> Plan:
-        """What it was started with."""
+        """The plan that it was started with."""
         return self._plan
 
     def standing(self, *, after: int = -1) -> AsyncIterator[Item[R]]:
@@ -126,7 +126,7 @@ class Batch(Generic[R]):
     async def retry(self, *, id: str | None = None, concurrency: int | None = None) -> Batch[R]:
         """Starts a new batch of the items that did not complete: failed, cancelled, or never started.
 
-        They keep their indexes and inputs and restart. `Conflict` while this batch is running.
+        They keep their indexes and inputs and restart. Raises `Conflict` while this batch is running.
         """
         status = await self.status()
         if not status.is_terminal:
@@ -200,7 +200,7 @@ async def start_batch(
     order: Order,
     how: StartOptions = DEFAULT,
 ) -> Batch[R]:
-    """Makes a batch, durable when this returns; inputs are read and checked one by one before anything is started."""
+    """Starts a batch, durable when this returns. Inputs are read and checked one by one before anything is started."""
     if find_program() is not None:
         raise NotAllowedHere("app.start_batch(…) in a workflow would start a batch on every replay: use each(…)")
     if not isinstance(workflow, AnyWorkflow | AnyStep):
@@ -220,7 +220,7 @@ async def start_calls(
     order: Order,
     how: StartOptions = DEFAULT,
 ) -> Batch[Any]:
-    """The same for a definition, and whatever makes a call of it from an input."""
+    """Like `start_batch`, for a definition and a function that makes a call of it from an input."""
     like = Plan(
         spec.name,
         spec.version,
@@ -247,7 +247,7 @@ async def start_calls(
 async def get_batch(
     client: Client, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R] | None, *, is_plain: bool = False
 ) -> Batch[R]:
-    """The batch with that id. A plain one gives results as JSON values, whatever code there is."""
+    """The batch with that id. Without a workflow it returns results as plain JSON values."""
     row = await client.store.get(check_id(id, "batch id"))
     if row is None:
         raise RunNotFound(f"no batch {id!r} in {client.store.url}; list what is there with app.runs(workflow={NAME!r})")
@@ -292,7 +292,7 @@ async def _start(
 
 
 async def _plan_of(client: Client, id: str) -> Plan:
-    """What the batch shows; before its first turn, what it was started with."""
+    """The plan that the batch exposes; before its first turn, the one it was started with."""
     shown = await client.store.exposed(id, PLAN)
     if shown is not None:
         value, blob = shown
@@ -319,7 +319,7 @@ async def _each(inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any
 
 
 def _encoded(spec: WorkflowSpec, make: Callable[[Any], Call[Any]], index: int, given: Any) -> str:
-    """The arguments of one item: of a call as it is, else of a call with that one argument."""
+    """The arguments of one item: those of a given call, else of a call with that one argument."""
     try:
         call = make(given)
     except (HoldfastError, TypeError) as error:

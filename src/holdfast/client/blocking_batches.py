@@ -1,4 +1,5 @@
-"""Batches, schedules, queues and questions for plain `def` code: each call goes to an event loop and is waited for."""
+"""Batches, schedules, queues and questions for plain `def` code: each call runs on an event loop while the caller
+waits."""
 
 from __future__ import annotations
 
@@ -54,11 +55,11 @@ class Batch(Generic[R]):
         return self._call(self._batch.counts())
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end of the batch and returns how it ended; None if the time ran out."""
+        """Waits for the end of the batch and returns how it ended; None if the time runs out first."""
         return self._call(self._batch.wait(timeout))
 
     def result(self, timeout: Duration | None = None) -> Counts:
-        """Waits for the end: the counts, or the error it ended with."""
+        """Waits for the end and returns the counts, or raises the error it ended with."""
         return self._call(self._batch.result(timeout))
 
     def items(self, *, order: Literal["index", "completion"] = "index") -> Iterator[Item[R]]:
@@ -87,7 +88,7 @@ class Batch(Generic[R]):
 
 
 class ScheduleActs:
-    """A handle on a schedule, blocking; what it starts is left to the handle that knows blocking runs."""
+    """A handle on a schedule, blocking. Starting runs is left to the handle that knows blocking runs."""
 
     def __init__(self, schedule: schedules.ScheduleHandle[Any], portal: Portal) -> None:
         self._schedule = schedule
@@ -103,24 +104,24 @@ class ScheduleActs:
         return self._call(self._schedule.view())
 
     def pause(self, reason: str = "") -> None:
-        """Takes no slot until it is resumed. Runs that are open continue."""
+        """Takes no slot until it is resumed. Open runs continue."""
         self._call(self._schedule.pause(reason))
 
     def resume(self) -> None:
-        """Takes slots again, from now on: those of the pause are not made up for."""
+        """Takes slots again, from now on. Slots of the pause are not started."""
         self._call(self._schedule.resume())
 
     def remove(self) -> None:
-        """Forgets the schedule; its runs stay."""
+        """Removes the schedule; its runs stay."""
         self._call(self._schedule.remove())
 
     def backfill(self, since: datetime, until: datetime, *, most: int = 100) -> Iterator[Slot]:
-        """Starts the slots of a range as if they were due now, and says what became of each."""
+        """Starts the slots of a range as if they were due now, and returns the outcome of each."""
         return iterate(self._schedule.backfill(since, until, most=most), self._call)
 
 
 def iterate(items: AsyncIterator[T], call: Callable[[Coroutine[Any, Any, T]], T]) -> Iterator[T]:
-    """Plain iteration: each is waited for here."""
+    """Plain iteration: waits for each item here."""
     while True:
         try:
             yield call(_next(items))
@@ -133,10 +134,10 @@ async def _next(items: AsyncIterator[T]) -> T:
 
 
 class BlockingQuestions:
-    """What a blocking app answers about runs."""
+    """The questions about runs of a blocking app."""
 
     def _asked(self) -> tuple[Questions, Portal]:
-        """Whom to ask, and the way there."""
+        """The client to ask, and the portal to it."""
         raise NotImplementedError
 
     def runs(
@@ -152,13 +153,16 @@ class BlockingQuestions:
         attributes: Mapping[str, str] | None = None,
         since: Duration | datetime | None = None,
         until: Duration | datetime | None = None,
+        error: str = "",
         order: Order = "-created",
         limit: int | None = None,
     ) -> Iterator[RunView]:
         """Runs, newest first; `order="created"`: oldest first.
 
         `status` is one or a list. `root` means a run and all its descendants. `since` and `until` are about when a run
-        was made: an aware datetime, or a duration back from now, as in `since="7d"`.
+        was made: an aware datetime, or a duration back from now, as in `since="7d"`. `error` means failed runs whose
+        error contains that text, in any case. No index has errors, so it looks at all failed runs that the rest of the
+        filter lets through, in pages.
         """
         app, portal = self._asked()
         views = app.runs(
@@ -172,6 +176,7 @@ class BlockingQuestions:
             attributes=attributes,
             since=since,
             until=until,
+            error=error,
             order=order,
             limit=limit,
         )
@@ -192,8 +197,8 @@ class BlockingQuestions:
         until: Duration | datetime | None = None,
         at_most: int = 10_000,
     ) -> dict[Status, int]:
-        """How many runs of each status there are, of those that `runs` would list. Each number stops at `at_most`: a
-        store with millions of runs answers at once."""
+        """The number of runs of each status among those that `runs` would list. Each number stops at `at_most`: a store
+        with millions of runs answers at once."""
         app, portal = self._asked()
         return portal.call(
             app.count(
@@ -213,10 +218,10 @@ class BlockingQuestions:
 
 
 class BlockingQueues:
-    """What a blocking app does with queues."""
+    """The verbs about queues of a blocking app."""
 
     def _asked_of_queues(self) -> tuple[QueueVerbs, Portal]:
-        """Whom to ask, and the way there."""
+        """The client to ask, and the portal to it."""
         raise NotImplementedError
 
     def queues(self) -> list[QueueView]:
@@ -225,11 +230,11 @@ class BlockingQueues:
         return portal.call(app.queues())
 
     def pause_queue(self, name: str, reason: str = "") -> None:
-        """From now on no run of the queue begins. Those that have begun continue."""
+        """Pauses the queue: none of its runs begins until it is resumed. Runs that have begun continue."""
         app, portal = self._asked_of_queues()
         portal.call(app.pause_queue(name, reason))
 
     def resume_queue(self, name: str) -> None:
-        """Runs of the queue begin again."""
+        """Resumes the queue."""
         app, portal = self._asked_of_queues()
         portal.call(app.resume_queue(name))

@@ -1,4 +1,4 @@
-"""Talking to a run from plain `def` code: what it is told, asked, and shows. The rest of the handle is in `sync`."""
+"""Messages, questions and values of a run for plain `def` code. The rest of the handle is in `sync`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Caller(Protocol):
-    """Runs something on an event loop, and waits for it here."""
+    """Runs a coroutine on an event loop and waits for it."""
 
     def __call__(self, work: Coroutine[Any, Any, T], /) -> T: ...
 
@@ -38,12 +38,12 @@ class RunTalk(Generic[R_co]):
         return self._call(self._run.update(update, value, id=id, timeout=timeout))
 
     def get(self, var: RunVar[T]) -> T | None:
-        """A value the run shows to the outside."""
+        """A value that the run exposes."""
         got: T | None = self._call(self._run.get(cast("Any", var)))
         return got
 
     def watch(self, var: RunVar[T]) -> Iterator[T]:
-        """A value the run shows: as it is now, then the newest after each change, until the run ends."""
+        """A value that the run exposes: now, then the newest after each change, until the run ends."""
         return iterate(self._run.watch(var), self._call)
 
     def messages(self) -> list[StoredMessage]:
@@ -51,7 +51,7 @@ class RunTalk(Generic[R_co]):
         return list(self._call(self._run.messages()))
 
     def drop_message(self, message: int | str, reason: str = "") -> bool:
-        """Drops a message that the run cannot read; True if nothing was lost."""
+        """Drops a message that the run cannot read. Returns True if nothing was lost."""
         return bool(self._call(self._run.drop_message(message, reason)))
 
     def replace_message(self, message: int | str, value: object, reason: str = "") -> None:

@@ -1,5 +1,5 @@
-"""One act on many runs: which runs they are is settled first, then each is acted on, and a run that refuses stops no
-other. The command line and the HTTP API share it."""
+"""One act on many runs. The runs are chosen first, then each is acted on; a run that refuses does not stop the others.
+The command line and the HTTP API share this."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.ports.runs import Filter
 Verb: TypeAlias = Literal["cancel", "kill", "pause", "resume", "retry"]
 
 MOST = 10_000
-"""Runs that one act may be about."""
+"""Maximum number of runs of one act."""
 
 PAGE = 500
 
@@ -35,7 +35,7 @@ _POSSIBLE: dict[Verb, tuple[Status, ...]] = {
 
 @dataclass(frozen=True)
 class Selected:
-    """The ids that are meant, newest first. `is_capped`: there are more."""
+    """The selected ids, newest first. `is_capped`: there are more."""
 
     ids: tuple[str, ...]
     is_capped: bool
@@ -43,7 +43,7 @@ class Selected:
 
 @dataclass(frozen=True)
 class Done:
-    """What became of one run: an error if it refused, the new run if there is one."""
+    """The outcome for one run: an error if it refused, the new run if there is one."""
 
     run: str
     error: HoldfastError | None = None
@@ -51,8 +51,8 @@ class Done:
 
 
 async def select(client: Client, verb: Verb, which: Filter, limit: int) -> Selected:
-    """Ids before anything is done to the first, since an act may change what the filter lets through. A filter that
-    names no status means runs to which the act can be done."""
+    """The ids, chosen before the first run is changed, since an act may change what the filter matches. A filter
+    without a status means runs to which the act applies."""
     if not which.statuses and not which.ids:
         which = replace(which, statuses=_POSSIBLE[verb])
     found: list[str] = []
@@ -77,7 +77,7 @@ async def perform(client: Client, verb: Verb, ids: Sequence[str], reason: str = 
 
 
 async def act(run: ClientRun[Any], verb: Verb, reason: str = "") -> str:
-    """Does it to one run; gives the id of the new run of a retry."""
+    """Acts on one run. Returns the id of the new run of a retry."""
     match verb:
         case "cancel":
             await run.cancel(reason)

@@ -1,5 +1,5 @@
-"""What keeps a store small, on an operator's word: a sweep, and the compaction of long journals. Workers do both by
-themselves."""
+"""Keeps a store small at an operator's request: a sweep, and compaction of long journals. Workers do both
+automatically."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAGE = 500
 async def clean(
     client: Client, keep: timedelta | None, grace: timedelta, tell: Callable[[Swept], None] = lambda _: None
 ) -> Swept:
-    """Removes expired runs and unused blobs. `Conflict` if a worker is sweeping now."""
+    """Removes expired runs and unused blobs. Raises `Conflict` if a worker is sweeping now."""
     store, holder = client.store, f"gc-{secrets.token_hex(8)}"
 
     async def is_mine() -> bool:
@@ -40,7 +40,8 @@ async def compact(client: Client, row: RunRow) -> int:
 
 
 async def long_journals(client: Client, run_id: str | None, least: int) -> AsyncIterator[tuple[RunRow, int]]:
-    """Runs and the rows of their journals: the named run, whatever its length, or all with at least that many rows."""
+    """Runs with the number of rows of their journals: the named run, whatever its length, or all with at least that
+    many rows."""
     if run_id is not None:
         row = await find_run(client, run_id)
         yield row, await _length(client, row)

@@ -16,10 +16,11 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
-from holdfast.client.client_run import ClientRun, read_errors, view_of
+from holdfast.client.client_run import ClientRun, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.run_errors import check_error, find_errors, read_errors
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
 from holdfast.client.watches import Watches
@@ -51,11 +52,11 @@ KEY_WINDOW = timedelta(hours=24)
 ANY = Filter()
 
 COUNTED = 10_000
-"""Runs of a status that are counted, unless asked otherwise."""
+"""Default limit when counting runs of a status."""
 
 _LACKING = (
-    "what the run needs was written so long before it that it is gone again: what nothing refers to is kept for "
-    "upkeep.blob_grace only. Nothing was started. Give the inputs of a batch more quickly, or raise blob_grace."
+    "a blob that the run needs has been collected: unused blobs are kept only for upkeep.blob_grace. "
+    "Nothing was started. Provide the inputs of a batch faster, or raise blob_grace."
 )
 
 
@@ -74,7 +75,7 @@ class Client:
         self.watches: Watches = Watches(store, self.feeds)
         self.local: LocalWorker | None = None
         self.current_trace: CurrentTrace = no_trace
-        """Asked at every start, signal, publication, cancel and retry."""
+        """Returns the caller's trace; called at every start, signal, publication, cancel and retry."""
         self._actor = ""
 
     @property
@@ -98,11 +99,11 @@ class Client:
         return self.registry.declared(row.workflow, row.version)
 
     def handle(self, row: RunRow) -> ClientRun[Any]:
-        """A run that was found."""
+        """The handle of a run that was found."""
         return ClientRun(self, row.id, self.spec_of(row))
 
     def serve(self, worker: LocalWorker | None) -> LocalWorker | None:
-        """From now on runs are begun by that worker, and it tells of their ends; returns the one before it."""
+        """Lets that worker begin new runs and report their ends. Returns the previous worker."""
         previous, self.local = self.local, worker
         if previous is not None:
             previous.tell_ends(_nobody)
@@ -163,7 +164,8 @@ class Client:
         return run
 
     def _create(self, run: ClientRun[Any], new: NewRun, turn: Turn, how: StartOptions) -> Awaitable[Creation]:
-        """In the caller's transaction, or by a worker that begins the run at once, or in the store alone."""
+        """Creates the run in the caller's transaction, through a worker that begins it at once, or in the store
+        alone."""
         started, key_since = new.started, turn.at - KEY_WINDOW
         if how.connection is not None:
             return self.store.create_within(how.connection, new, key_since=key_since)
@@ -214,11 +216,12 @@ class Client:
         spec = workflow.spec if workflow is not None else self.registry.declared(row.workflow, row.version)
         return ClientRun(self, row.id, spec)
 
-    async def runs(self, which: Filter = ANY, *, limit: int | None = None) -> AsyncIterator[RunView]:
+    async def runs(self, which: Filter = ANY, *, limit: int | None = None, error: str = "") -> AsyncIterator[RunView]:
         """Runs in the order of the filter; pages are fetched as they are needed."""
         left, after = limit, ""
         while left is None or left > 0:
-            views, after = await self.page(which, after=after, limit=100 if left is None else min(100, left))
+            most = 100 if left is None else min(100, left)
+            views, after, _ = await self.look(which, after=after, limit=most, error=error)
             for view in views:
                 yield view
             if not after:
@@ -226,7 +229,7 @@ class Client:
             left = None if left is None else left - len(views)
 
     async def count(self, which: Filter, *, by: str = "status", at_most: int = COUNTED) -> dict[Status, int]:
-        """How many runs of each status the filter lets through, each counted up to `at_most`."""
+        """The number of runs of each status that match the filter, each counted up to `at_most`."""
         if by != "status":
             raise InvalidInput(f"count(by={by!r}): runs are counted by 'status'")
         if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1:
@@ -235,12 +238,23 @@ class Client:
 
     async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
         """One page, and the cursor of the next."""
+        views, after, _ = await self.look(which, after=after, limit=limit)
+        return views, after
+
+    async def look(
+        self, which: Filter, *, after: str = "", limit: int = 100, error: str = ""
+    ) -> tuple[list[RunView], str, int]:
+        """One page, the cursor of the next, and how many runs were looked at. With `error` only runs whose error
+        contains that text: of a bounded number of runs, so a page may be empty and not the last."""
+        if error:
+            found = await find_errors(self.store, which, check_error(error), after=after, limit=limit)
+            return await self.views(found.runs), found.next, found.looked_at
         page = await self.store.list(which, after=after, limit=limit)
-        return await self.views(page.runs), page.next
+        return await self.views(page.runs), page.next, len(page.runs)
 
     async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
-        """Rows for people, with the first line of what ended those that did not complete, and a note on those whose
-        worker has gone: two more questions for all."""
+        """Rows for people, with the first line of the reason for runs that did not complete, and a note on runs whose
+        worker has gone: two more queries for all."""
         lost, errors = await lost_runs(self.store, rows), await read_errors(self.store, rows)
         now = self.store.clock.now()
         return [view_of(row, now, errors.get(row.no, ""), lost.get(row.no, "")) for row in rows]

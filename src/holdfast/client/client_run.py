@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
 from textwrap import indent
@@ -22,10 +22,11 @@ from holdfast.client import deletion, inquiry, messages, operator_acts, stream_r
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.run_errors import read_errors
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
 from holdfast.core.commands import carry
-from holdfast.core.doing import decode_doing, one_line
+from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
 from holdfast.core.ids import check_id
@@ -34,9 +35,8 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
 from holdfast.core.trace import trace_now
-from holdfast.core.turn import Row, Turn, decode_row, last_turn
+from holdfast.core.turn import Turn, decode_row, last_turn
 from holdfast.errors import (
-    CorruptJournal,
     InvalidInput,
     NotAllowedHere,
     ResultTimeout,
@@ -48,16 +48,12 @@ from holdfast.errors import (
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing
 from holdfast.ports.inbox import message as compose
 from holdfast.ports.runs import RunRow
-from holdfast.ports.store import Store
 from holdfast.turn.payloads import inline
 
 R = TypeVar("R")
 T = TypeVar("T")
 Q = TypeVar("Q")
 A = TypeVar("A")
-
-ERROR = 200
-"""Characters of the first line of an error."""
 
 
 class ClientRun(Run[R]):
@@ -70,15 +66,15 @@ class ClientRun(Run[R]):
         self._end: e.ChildEnded | None = None
         self._is_expected = False
         self.is_new: bool = False
-        """Whether the start that gave this handle made the run."""
+        """Whether the start that returned this handle made the run."""
 
     def expect(self) -> None:
-        """The run is about to begin in this process, and its end will be told."""
+        """The run is about to begin in this process, which will report its end."""
         self._is_expected = True
         self._client.waiting.expect(self)
 
     def told(self, end: e.ChildEnded) -> None:
-        """The run began and ended in this process, and this is how."""
+        """The run began and ended in this process, with this outcome."""
         self._end = end
 
     async def _row(self) -> RunRow:
@@ -98,12 +94,12 @@ class ClientRun(Run[R]):
         return view_of(row, store.clock.now(), errors.get(row.no, ""), lost.get(row.no, ""))
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
-        """Waits for the end and returns how it ended; None if the time ran out."""
+        """Waits for the end and returns how the run ended; None if the time runs out first."""
         found = await self._waited(timeout)
         return None if found is None else Status(found.status)
 
     async def _waited(self, timeout: Duration | None) -> e.ChildEnded | RunRow | None:
-        """The run's end if this process already knows it, else its row; None if the time ran out."""
+        """The run's end if this process already knows it, else its row; None if the time runs out first."""
         if find_program() is not None:
             raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
         loop = asyncio.get_running_loop()
@@ -179,8 +175,8 @@ class ClientRun(Run[R]):
         return await inquiry.ask(self._client, self.id, self._spec, update, value, id, timeout)
 
     async def _check_accepted(self, name: str, data: bytes) -> None:
-        """Refuses a signal that the run would not take. The definition of the handle is asked first; the run may be of
-        another by now, so its row has the last word."""
+        """Refuses a signal that the run would not take. Checks the definition of the handle first; the run may have
+        another by now, so its row decides."""
         if self._spec is None or refusal(self._spec, name, data) is None:
             return
         spec = self._client.spec_of(await self._row())
@@ -201,7 +197,7 @@ class ClientRun(Run[R]):
                 raise RunNotFound(f"no run {self.id!r} in {self._client.store.url}: {what} was refused")
 
     async def get(self, var: RunVar[T]) -> T | None:
-        """A value the run shows to the outside."""
+        """A value that the run exposes."""
         found = await self._client.store.exposed(self.id, var.name)
         if found is None:
             await self._row()
@@ -210,7 +206,7 @@ class ClientRun(Run[R]):
         return var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
 
     async def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
-        """A value the run shows: as it is now, then the newest after each change, until the run ends."""
+        """A value that the run exposes: now, then the newest after each change, until the run ends."""
         if find_program() is not None:
             raise NotAllowedHere(f"run.watch({var.name}) in a workflow: wait for a signal or a child instead")
         async with aclosing(self._client.watches.values(self.id, var.name)) as shown:
@@ -227,7 +223,7 @@ class ClientRun(Run[R]):
         await operator_acts.kill(self._client, self.id, reason)
 
     async def delete(self) -> int:
-        """Deletes the ended run with its whole tree; returns how many runs went."""
+        """Deletes the ended run with its whole tree. Returns how many runs were deleted."""
         gone = await deletion.delete(self._client, self.id)
         self._end, self._is_expected = None, False
         return gone
@@ -258,7 +254,7 @@ class ClientRun(Run[R]):
         return ClientRun(self._client, new_id, self._spec)
 
     async def history(self) -> list[Turn]:
-        """The whole journal, as it may be shown."""
+        """The whole journal, without secrets."""
         turns: list[Turn] = []
         after = 0
         redaction = await redaction_for(self._client.store, await self._row())
@@ -285,11 +281,11 @@ class ClientRun(Run[R]):
     async def read_now(
         self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: stream_reader.Only = None
     ) -> list[Part[T]]:
-        """The parts that are there; it does not wait for more."""
+        """The parts that exist now, without waiting for more."""
         return await stream_reader.read_now(self._client, self.id, stream, after, only)
 
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
-        """The same, turn by turn, as it may be shown."""
+        """The journal turn by turn, without secrets."""
         store = self._client.store
         redaction = await redaction_for(store, await self._row())
         async with self._client.feeds.of_run(self.id) as news:
@@ -305,25 +301,8 @@ class ClientRun(Run[R]):
                     await news.wait()
 
 
-async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
-    """By number of the run: the first line of what ended those that did not complete. What cannot be read has none."""
-    wanted = {row.no: row.next_ordinal - 1 for row in rows if row.status in (Status.FAILED, Status.CANCELLED)}
-    found: dict[int, str] = {}
-    lasts: Mapping[int, Sequence[Row]] = await store.read(wanted) if wanted else {}
-    for no, stored in lasts.items():
-        try:
-            last = decode_row(stored[-1]).events[-1]
-        except (CorruptJournal, IndexError):
-            continue
-        if isinstance(last, e.Failed):
-            found[no] = one_line(f"{last.failure.type}: {last.failure.message}", ERROR)
-        elif isinstance(last, e.Cancelled):
-            found[no] = one_line(last.reason, ERROR)
-    return found
-
-
 def events_of(turn: Turn, root: str) -> list[JournalEvent]:
-    """The facts of one turn of a run of that tree."""
+    """The events of one turn of a run in that tree."""
     return [
         JournalEvent(
             seq=turn.seq,
@@ -346,8 +325,8 @@ def _data(event: e.AnyEvent) -> dict[str, Any]:
 
 
 def end_error(end: e.ChildEnded, spec: WorkflowSpec | None) -> BaseException:
-    """The error a run ended with, as itself where its definition says so. Python prints the notes of `RunFailed`: the
-    frames of what failed in the run, and the command that shows more."""
+    """The error that a run ended with: a declared exception unchanged, else `RunFailed`. Its notes, which Python
+    prints, have the frames of what failed in the run, and the command that shows more."""
     error = _end_error(end) if spec is None else run_error(end, spec)
     if isinstance(error, RunFailed):
         if error.traceback:
@@ -371,7 +350,7 @@ def _end_error(end: e.ChildEnded) -> BaseException:
 
 
 def view_of(row: RunRow, now: datetime, error: str = "", lost: str = "") -> RunView:
-    """A run's row, for people. `lost`: that its worker has gone."""
+    """A run's row, for people. `lost`: a note that its worker has gone."""
     return RunView(
         id=row.id,
         workflow=row.workflow,

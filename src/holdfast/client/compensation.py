@@ -1,4 +1,4 @@
-"""Finishing a rollback by hand: what an ended run of a machine left undone is undone by a run of its own."""
+"""Finishes a rollback by hand: a new run undoes what an ended run of a machine left."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def compensate(client: Client, run_id: str, *, by_hand: bool = False) -> Run[list[str]]:
-    """Starts the run that undoes what `run_id` left undone; the same one again, unless that failed."""
+    """Starts the run that undoes what `run_id` left, or returns the existing one unless it failed."""
     row = await client.store.get(run_id)
     if row is None:
         raise RunNotFound(f"no run {run_id!r} in {client.store.url}")

@@ -1,5 +1,5 @@
-"""Deleting an ended run with its whole tree, on a client's word. What goes, and in which transaction, is
-`Upkeep.remove`: the same that retention uses."""
+"""Deletes an ended run with its whole tree, for a client. `Upkeep.remove`, which retention uses too, does the work in
+one transaction."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from holdfast.ports.runs import Filter, RunRow
 
 TRIES = 20
 BREATH = 0.05
-"""Seconds between two tries, while another transaction holds rows of the tree."""
+"""Seconds between two tries while another transaction holds rows of the tree."""
 
 _OPEN = tuple(status for status in Status if not status.is_terminal)
 
 
 async def delete(client: Access, run_id: str) -> int:
-    """Deletes the tree; returns how many runs went. The store judges it again inside the transaction: nothing goes if
-    a run of it is open then."""
+    """Deletes the tree. Returns how many runs were deleted. The store checks it again inside the transaction: if a run
+    of the tree is open then, nothing is deleted."""
     for _ in range(TRIES):
         await check_deletable(client, run_id)
         removed = await client.store.remove([run_id], None, is_asked=True)
@@ -34,7 +34,7 @@ async def delete(client: Access, run_id: str) -> int:
 
 
 async def check_deletable(client: Access, run_id: str) -> RunRow:
-    """The row of a root whose whole tree has ended; otherwise an error that says what to do first. Reads only."""
+    """The row of a root whose whole tree has ended. Raises an error that says what to do first. Only reads."""
     row = await client.store.get(check_id(run_id, "run id"))
     if row is None:
         raise RunNotFound(f"no run {run_id!r} in {client.store.url}")

@@ -1,9 +1,9 @@
-"""What a store says of a run, compared with its journal. Pure: each function names what does not hold.
+"""Compares what a store says about a run with its journal. Pure: each function names what is wrong.
 
 Columns fixed when a run is made are compared with the fact that started it, and columns that follow from the journal
-with the fold. Messages and shown values have checksums. What schedules a run (when it is available, who holds it, how
-often it was claimed) follows from no journal: it must fit together, and beyond that it can delay a run, but no result
-depends on it.
+with the fold. Messages and exposed values have checksums. The columns that schedule a run (when it is available, its
+holder, its number of claims) do not follow from the journal. They must be consistent; apart from that, a wrong value
+can delay a run but changes no result.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ from holdfast.ports.contents import Contents, StoredMessage
 from holdfast.ports.runs import RunRow
 
 UNCHECKED = {
-    "when it is available, worker, claims, bounces, note": "they follow from no journal; they can delay a run, never "
-    "change what comes of it",
+    "when it is available, worker, claims, bounces, note": "not in the journal; they can only delay a run",
     "when a message came": "nothing reads it",
     "kind, size and age of a blob": "only the report of space and the collection of blobs read them",
     "the hash of what an update asked": "it only tells a repeat from a different question under the same id",
     "workers, duties": "they are written again all the time",
 }
-"""What `verify` cannot compare with anything, and why that changes no result."""
+"""What `verify` cannot check, and why that changes no result."""
 
 _FIXED = ("code", "codec", "queue", "priority", "key", "parent", "parent_key", "root", "deadline", "attributes")
 _OPEN = (Status.PENDING, Status.RUNNING)
 
 
 def of_row(row: RunRow, run: Run, rows: Sequence[Row]) -> Iterator[str]:
-    """Why the row is not what its journal says."""
+    """Differences between the row and the journal."""
     if run.ordinal + 1 != row.next_ordinal:
         yield f"its row says that ordinal {row.next_ordinal} is next, its journal ends at {run.ordinal}"
     expected = project(run)
@@ -62,7 +61,7 @@ def of_row(row: RunRow, run: Run, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def of_contents(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
-    """Why what is kept beside it is not what the row and the journal say."""
+    """Differences between the run's other data and its row and journal."""
     yield from contents.problems
     if contents.keep != run.keep:
         yield f"its row says keep = {contents.keep}, its journal {run.keep}"
@@ -108,7 +107,7 @@ def _of_messages(row: RunRow, messages: Sequence[StoredMessage]) -> Iterator[str
             yield f"message {number} in its inbox was taken in by row {message.consumed}, which is not there"
         holds = message.checksum == message_checksum(row.id, message.id, message.kind, message.body)
         if message.checksum and not holds:
-            yield f"message {number} in its inbox was changed or damaged: its checksum does not hold"
+            yield f"message {number} in its inbox was changed or damaged: its checksum does not match"
 
 
 def _of_shown(run: Run, contents: Contents) -> Iterator[str]:
@@ -119,7 +118,7 @@ def _of_shown(run: Run, contents: Contents) -> Iterator[str]:
     for name, value in shown.items():
         known = run.exposed.get(name)
         if value.checksum and value.checksum != shown_checksum(run.id, name, value.value, value.blob):
-            yield f"the value it shows as {name!r} was changed or damaged: its checksum does not hold"
+            yield f"the value it shows as {name!r} was changed or damaged: its checksum does not match"
         elif known is not None and (value.value, value.blob) != (bytes(known.value), known.blob):
             yield f"the value it shows as {name!r} is not the last one in its journal"
 
@@ -128,7 +127,7 @@ def _of_answers(run: Run, contents: Contents) -> Iterator[str]:
     known = {answer.message: answer for answer in contents.answers}
     for message, answer in known.items():
         if answer.checksum != answer_checksum(run.id, message, answer.outcome, answer.value, answer.blob):
-            yield f"the answer to its update {message!r} was changed or damaged: its checksum does not hold"
+            yield f"the answer to its update {message!r} was changed or damaged: its checksum does not match"
         elif run.end is not None and not answer.outcome:
             yield f"its update {message!r} has no answer, and the run has ended"
     for message in run.asked if run.end is None else ():
@@ -137,16 +136,15 @@ def _of_answers(run: Run, contents: Contents) -> Iterator[str]:
 
 
 def notes_on(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
-    """What cannot be checked and is worth a note."""
+    """What cannot be checked and deserves a note."""
     old = [message.no for message in contents.messages if not message.checksum]
     if old:
         verb = "was" if len(old) == 1 else "were"
         yield (
-            f"{counted(len(old), 'message')} in its inbox {verb} written before checksums: "
-            "nothing can tell whether they hold"
+            f"{counted(len(old), 'message')} in its inbox {verb} written before checksums existed and cannot be checked"
         )
     if any(not value.checksum for value in contents.shown):
-        yield "values it shows were written before checksums; they are compared with its journal"
+        yield "values it shows were written before checksums existed; they are compared with its journal"
     is_asleep = row.status is Status.RUNNING and not row.instance and row.available_at is None
     if is_asleep and (run.retries or any(wait.until is not None for wait in run.waits.values())):
         yield "it waits for a time, and nothing wakes it then"

@@ -1,4 +1,5 @@
-"""Journals out of a store, and into another: for tests that replay them, and for looking at them elsewhere."""
+"""Exports journals from a store and imports them into another: for tests that replay them, and for viewing them
+elsewhere."""
 
 from __future__ import annotations
 
@@ -12,9 +13,10 @@ from typing import TypeVar
 
 import msgspec
 
+from holdfast.client.stream_spool import Spool, read_streams
 from holdfast.core import events as e
 from holdfast.core.doing import doing, encode_doing
-from holdfast.core.exported import by_run, decode_export, encode_export
+from holdfast.core.exported import by_run, decode_export, encode_export, parts_of_export
 from holdfast.core.payload import input_hash
 from holdfast.core.projection import project
 from holdfast.core.redaction import secrets_of
@@ -26,28 +28,28 @@ from holdfast.ports.journal import Commit, Committed, Park, sole_verdict
 from holdfast.ports.leases import Taken, WorkerRow
 from holdfast.ports.runs import Made, NewRun, RunRow
 from holdfast.ports.store import Store
-from holdfast.turn.commit import exposure
+from holdfast.turn.commit import exposure, spans_of
 from holdfast.turn.settlement import answer_of
 
 K = TypeVar("K", bound=e.Event)
 
 PAGE = 1000
 TTL = timedelta(minutes=10)
-"""How long an import holds the runs it makes, so that no worker takes one that is only half there."""
+"""How long an import holds the runs it makes, so that no worker takes an incomplete one."""
 
 
 async def export_journal(store: Store, run_id: str) -> bytes:
-    """The journal of the tree that the run belongs to, as a file. Of one that was compacted: the row that stands for
-    what is gone, everything a replay needs of it, and the rows since."""
+    """The journal of the tree that the run belongs to, as a file. For a compacted journal: the row that replaces the
+    earlier ones, with everything a replay needs, and the rows since."""
     run = await store.get(run_id)
     if run is None:
         raise RunNotFound(f"no run {run_id!r} in {store.url}")
     rows = await _tree(store, run.root)
-    return encode_export(run.root, rows, await _blobs(store, rows))
+    return encode_export(run.root, rows, await _blobs(store, rows), await read_streams(store, list(by_run(rows))))
 
 
 def holds_secrets(data: bytes, source: str) -> bool:
-    """Whether an exported journal has the value of a flow's secret variable in it."""
+    """Whether an exported journal contains the value of a flow's secret variable."""
     _, rows, blobs = decode_export(data, source)
     events = (event for row in rows for event in decode_row(row).events)
     return any(any(True for _ in secrets_of(event)) for event in events) or any(
@@ -70,8 +72,8 @@ async def _tree(store: Store, root: str) -> list[Row]:
 
 
 async def _blobs(store: Store, rows: Sequence[Row]) -> dict[str, bytes]:
-    """What these rows refer to, and what that refers to; and, since older rows do not say it themselves, whatever else
-    is kept for their runs. What is there no longer is left out."""
+    """The blobs that these rows refer to, directly or through other blobs. Since older rows do not list references,
+    also everything else that is kept for their runs. Missing blobs are left out."""
     wanted = {name for row in rows for name in references_of(decode_row(row).events)}
     for run in dict.fromkeys(row.run for row in rows):
         known = await store.get(run)
@@ -91,8 +93,8 @@ async def _blobs(store: Store, rows: Sequence[Row]) -> dict[str, bytes]:
 async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     """Makes the runs of a file, row by row, each journal identical to the one that was exported; returns their ids.
 
-    Never overwrites: if a run of that id is there, nothing is written. Runs that have not ended are there to be looked
-    at: no time wakes them.
+    Never overwrites: if a run with one of the ids exists, nothing is written. Runs that have not ended are only for
+    viewing: no worker runs them.
     """
     _, rows, blobs = decode_export(data, source)
     journals = by_run(rows)
@@ -108,7 +110,7 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
     definitions = _definitions(rows)
     for name in _holders_last(blobs):
         await store.put_blob(blobs[name], kind="definition" if name in definitions else "payload")
-    importing = _Importing(store, tuple(blobs))
+    importing = _Importing(store, tuple(blobs), Spool(store, parts_of_export(data)))
     await importing.begin()
     try:
         for row in rows:
@@ -119,7 +121,7 @@ async def import_journal(store: Store, data: bytes, source: str) -> list[str]:
 
 
 def _holders_last(blobs: Mapping[str, bytes]) -> list[str]:
-    """The names of these blobs, each after those it refers to: a store keeps references to what is there."""
+    """The names of these blobs, each after those it refers to: a store only accepts references to blobs that exist."""
     done: dict[str, None] = {}
     for start in blobs:
         path = [start]
@@ -134,18 +136,19 @@ def _holders_last(blobs: Mapping[str, bytes]) -> list[str]:
 
 
 def _definitions(rows: Iterable[Row]) -> set[str]:
-    """What the flows among these runs execute."""
+    """The definitions of the flows among these runs."""
     first = [decode_row(row).events[0] for row in rows if row.ordinal == 1]
     return {event.code for event in first if isinstance(event, e.Started) and event.style == "flow"}
 
 
 class _Importing:
-    def __init__(self, store: Store, brought: tuple[str, ...]) -> None:
+    def __init__(self, store: Store, brought: tuple[str, ...], spool: Spool) -> None:
         self._store = store
+        self._spool = spool
         self._brought = brought  # the first run keeps all of it: older rows do not say what they refer to
         self.instance = f"import-{secrets.token_hex(6)}"
         self._runs: dict[str, tuple[int, int, Run]] = {}
-        """Of each run: its number, its epoch, its fold."""
+        """For each run: its number, its epoch, its fold."""
 
     async def begin(self) -> None:
         worker = WorkerRow(
@@ -166,11 +169,15 @@ class _Importing:
             if not is_last:
                 return
             no, epoch, _ = self._runs[row.run]
+            await self._spool.append(no, row.run, epoch)
             await self._store.release(no, epoch=epoch, until=None, inbox_seen=0)
             return
         no, epoch, run = self._runs[row.run]
         while epoch < row.epoch:
+            await self._spool.append(no, row.run, epoch)
             epoch = (await self._held(row.run)).epoch
+        if is_last:
+            await self._spool.append(no, row.run, epoch)
         self._runs[row.run] = no, epoch, run
         commit = _commit(run, no, row, turn, Park(None) if is_last else None)
         verdict = sole_verdict(await self._store.commit([commit]))
@@ -210,7 +217,8 @@ class _Importing:
 
 
 def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commit:
-    """The turn as its worker would have committed it, without what it sent: that is in the rows of others."""
+    """The turn as its worker would have committed it, without the messages it sent: those are in the rows of the
+    receivers."""
     watched = [key for key, wait in run.waits.items() if wait.kind == "topic"]
     after = run.checksum
     run.apply(turn)
@@ -223,6 +231,7 @@ def _commit(run: Run, no: int, row: Row, turn: Turn, park: Park | None) -> Commi
         exposed=tuple(exposure(x) for x in _of(turn.events, e.Exposed)),
         attributes={name: value for x in _of(turn.events, e.AttributesSet) for name, value in x.attributes.items()},
         answers=tuple(answer_of(x) for x in _of(turn.events, e.Answered)),
+        spans=spans_of(turn.events),
         references=references_of(turn.events),
         watch=tuple((x.name, x.key) for x in _of(turn.events, e.WaitStarted) if x.kind == "topic"),
         unwatch=tuple(key for key in watched if key not in run.waits),

@@ -1,7 +1,7 @@
-"""What is new in a store, for everybody of this process who follows runs: however many they are, one look serves all.
+"""News of a store for all followers of runs in this process: one look serves them all, however many there are.
 
-A look is one question: which runs have journal rows that no reader here has seen. It is asked after a write, and
-once a second in any case; no reader is woken, and nothing else is asked, unless its run has changed.
+A look is one query: which runs have journal rows that no reader here has seen. It is asked after a write, and once a
+second in any case; no reader is woken, and nothing else is asked, unless its run has changed.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ GLANCE = 0.05
 """Seconds between two checks for writes, which cost no query."""
 
 LEAST = 0.05
-"""Seconds between two looks, at least."""
+"""Minimum seconds between two looks."""
 
 POLL = 1.0
 BACKSTOP = 30.0
-"""Seconds after which a follower looks by itself: its run may have been removed."""
+"""Seconds after which a follower looks again without news: its run may have been removed."""
 
 MOST = 1000
-"""Journal rows of one look."""
+"""Maximum journal rows of one look."""
 
 HELD = 100
-"""Pieces of news that a slow reader may leave unread."""
+"""Maximum news that a slow reader may leave unread."""
 
 
 class News(msgspec.Struct, frozen=True):
-    """Runs that changed, as they are now, and the seq up to which that is all. `is_cut`: more than was kept for this
-    reader; it has to look at everything again."""
+    """Runs that changed, as they are now, and the seq up to which this is complete. `is_cut`: some news was dropped for
+    this reader, which must look at everything again."""
 
     seq: int
     rows: Sequence[RunRow]
@@ -47,17 +47,17 @@ class News(msgspec.Struct, frozen=True):
 
 
 class RunNews:
-    """News of one run: only that there is some."""
+    """News of one run: only that it changed."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def tell(self) -> None:
-        """There is some."""
+        """Reports a change."""
         self._event.set()
 
     async def wait(self) -> None:
-        """Until there is some, or looking again makes sense."""
+        """Waits for a change, or until the run should be checked again."""
         with suppress(TimeoutError):
             async with asyncio.timeout(BACKSTOP):
                 await self._event.wait()
@@ -65,15 +65,15 @@ class RunNews:
 
 
 class StoreNews:
-    """News of all runs, in their order. What a reader does not take in time is cut."""
+    """News of all runs, in their order. What a reader does not take in time is dropped."""
 
     def __init__(self, seq: int) -> None:
         self.seq: int = seq
-        """Where it begins."""
+        """The seq where it begins."""
         self._queue: asyncio.Queue[News] = asyncio.Queue(HELD)
 
     def tell(self, news: News) -> None:
-        """Some more."""
+        """Adds news."""
         if self._queue.full():
             while not self._queue.empty():
                 self._queue.get_nowait()
@@ -86,7 +86,7 @@ class StoreNews:
 
 
 class Feed:
-    """The looks of one event loop. It looks only while it has followers."""
+    """The looks of one event loop, made only while there are followers."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -99,7 +99,7 @@ class Feed:
         self._streams: dict[tuple[str, str], StreamTail] = {}
 
     async def seq(self) -> int:
-        """From where on its looks tell everything."""
+        """The seq from which its looks are complete."""
         if self._task is None or self._task.done():
             self._ready = asyncio.get_running_loop().create_future()
             self._task = asyncio.create_task(self._look_on(self._ready), name="holdfast feed")
@@ -113,7 +113,7 @@ class Feed:
         self._runs.setdefault(run, set()).add(news)
 
     def remove(self, run: str, news: RunNews) -> None:
-        """And no longer."""
+        """Removes a follower of one run."""
         self._runs[run].discard(news)
         if not self._runs[run]:
             del self._runs[run]
@@ -124,7 +124,7 @@ class Feed:
         self._readers.add(reader)
 
     def remove_reader(self, reader: StoreNews) -> None:
-        """And no longer."""
+        """Removes a follower of all runs."""
         self._readers.discard(reader)
         self._rest()
 
@@ -137,7 +137,7 @@ class Feed:
         return tail
 
     def remove_stream(self, tail: StreamTail) -> None:
-        """And no longer."""
+        """Removes a reader of a stream."""
         tail.readers -= 1
         if not tail.readers:
             del self._streams[tail.run, tail.name]
@@ -231,7 +231,7 @@ class Feeds:
 
     @asynccontextmanager
     async def of_run(self, run: str) -> AsyncGenerator[RunNews]:
-        """News of one run. What is read after entering and what is told together leave nothing out."""
+        """News of one run. Reading after entering, plus the news, misses nothing."""
         feed, news = self._here(), RunNews()
         feed.add(run, news)
         try:
@@ -254,7 +254,7 @@ class Feeds:
 
     @asynccontextmanager
     async def of_stream(self, run: str, name: str) -> AsyncGenerator[StreamTail]:
-        """The tail of a stream. What is read after entering and what is told together leave nothing out."""
+        """The tail of a stream. Reading after entering, plus the news, misses nothing."""
         feed = self._here()
         tail = feed.add_stream(run, name)
         try:

@@ -1,4 +1,4 @@
-"""What must not be shown of a run: the secret variables of its flow, and of the flows it was started by."""
+"""Values of a run that must not be shown: the secret variables of its flow, and of the flows that started it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from holdfast.ports.store import Store
 
 DEEPEST = 100
-"""Ancestors looked at."""
+"""Maximum number of ancestors to check."""
 
 
 async def redaction_for(store: Store, row: RunRow) -> Redaction:
-    """The redaction of a run, read from its own start and those of its ancestors."""
+    """The redaction of a run, from its own start and those of its ancestors."""
     secrets: list[Any] = []
     at: RunRow | None = row
     for _ in range(DEEPEST):

@@ -1,4 +1,4 @@
-"""The client of a process: its store is opened at first use, and closed with its last user."""
+"""The client of a process. It opens its store at first use and closes it with its last user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.client.transactions import lent
 
 
 class ClientHolder:
-    """Opens one client for a process and keeps it. A subclass says how."""
+    """Opens one client for a process and keeps it. A subclass defines how."""
 
     def __init__(self) -> None:
         self._client: Client | None = None
@@ -35,7 +35,7 @@ class ClientHolder:
         raise NotImplementedError
 
     async def client(self) -> Client:
-        """The client, the store opened at first use."""
+        """The client. Opens the store at first use."""
         self._check_process()
         if self._client is None:
             if self._opening is None:
@@ -51,7 +51,7 @@ class ClientHolder:
         return self._client is not None and self._pid == os.getpid()
 
     def _check_process(self) -> None:
-        """A forked child opens the store again: what is open belongs to the parent."""
+        """Forgets the parent's store in a forked child, which must open its own."""
         if self._pid == os.getpid():
             return
         if self._client is not None:
@@ -86,8 +86,8 @@ class ClientHolder:
     async def connection(self) -> AsyncGenerator[Any]:
         """`async with app.connection() as connection:` — a transaction in the database of the journal, for your tables.
 
-        It commits at the end of the block and rolls back if the block raises. Given to `start(…, connection=)`, run
-        and rows are there together, or neither is. On SQLite it is an `apsw.Connection`, and nothing else can write
+        It commits at the end of the block and rolls back if the block raises. With `start(…, connection=)`, the run and
+        your rows are committed together or not at all. On SQLite it is an `apsw.Connection`, and nothing else can write
         to the file until the block ends: keep it short. On PostgreSQL it is a `psycopg.AsyncConnection`.
         """
         async with lent((await self.client()).store) as connection:

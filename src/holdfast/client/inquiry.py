@@ -1,7 +1,7 @@
-"""Asking a run: the question goes into its inbox, and what became of it is read from the store.
+"""Asks a run: the question goes into its inbox, and the outcome is read from the store.
 
-The id is the question's: whoever asks again with it, from any process and however much later, gets the one answer. An
-answer is waited for by hint, and the poll is the truth.
+The id identifies the question: asking again with it, from any process and at any later time, returns the same answer.
+Hints wake a waiting caller early; polling finds every answer.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Inquiry:
         self._id = id
 
     async def put(self, data: bytes) -> Question | None:
-        """Asks; what is known of it already if it was asked before, which must have been with the same value."""
+        """Asks. If the question was asked before, it must have the same value; then returns what is known of it."""
         store = self._client.store
         sent = self._message(data)
         match await store.send(sent):
@@ -99,8 +99,8 @@ class Inquiry:
         return found
 
     async def check(self, data: bytes) -> None:
-        """Refuses a question that the run would not take. The definition of the handle is asked first; the run may be
-        of another by now, so its row has the last word."""
+        """Refuses a question that the run would not take. Checks the definition of the handle first; the run may have
+        another by now, so its row decides."""
         if self._spec is None or update_refusal(self._spec, self._name, data) is None:
             return
         spec = self._client.spec_of(await self._row())
@@ -151,7 +151,7 @@ class Inquiry:
         return UpdateUnanswered(why, run_id=self._run, update=self._name, id=self._id)
 
     async def value(self, answer: UpdateAnswer) -> bytes:
-        """The answer as JSON, or the error that it is."""
+        """The answer as JSON. Raises if the question was refused or never answered."""
         data = await self._client.store.get_blob(answer.blob) if answer.blob else answer.value
         if answer.outcome == "answered":
             return data

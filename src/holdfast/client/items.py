@@ -1,6 +1,6 @@
 """The items of a batch, read as they end: by index from their own runs, by completion from the batch's journal.
 
-Nothing is held but a page and one bit for each item that was given out.
+It holds only a page, and one bit for each item that was returned.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 PAGE = 100
-"""Items looked at together."""
+"""Items read together."""
 
 ROWS = 10
 """Rows of a batch's journal read together: each may hold the ends of a hundred items."""
@@ -38,8 +38,8 @@ ROWS = 10
 
 @dataclass(frozen=True, slots=True)
 class Item(Generic[R]):
-    """One input of a batch and what became of it. `result` is its value if it completed; `error` what it ended with if
-    it did not: an exception its workflow declares, `RunFailed` or `RunCancelled`. `run` is the id of its own run."""
+    """One input of a batch and its outcome. `result` is its value if it completed; `error` is its error if it did not:
+    an exception its workflow declares, `RunFailed` or `RunCancelled`. `run` is the id of its own run."""
 
     index: int
     status: Status
@@ -48,7 +48,7 @@ class Item(Generic[R]):
     error: BaseException | None = None
 
     def value(self) -> R:
-        """Its result, or the error raised."""
+        """The result. Raises the error if the item did not complete."""
         if self.error is not None:
             raise self.error
         if self.status is not Status.COMPLETED:
@@ -66,7 +66,7 @@ class Items(Generic[R]):
         self._plan = plan
 
     async def by_index(self) -> AsyncIterator[Item[R]]:
-        """Each in its place: one that takes long lets those behind it wait, in the store."""
+        """Items in order of index: one that takes long makes those behind it wait, in the store."""
         async with self._client.waiting.listen(self._batch) as news:
             async for indexes in self._pages():
                 waiting = indexes
@@ -83,7 +83,7 @@ class Items(Generic[R]):
                         await news.next(None)
 
     async def by_completion(self) -> AsyncIterator[Item[R]]:
-        """In the order in which the batch learned of their ends, which is that of its journal."""
+        """Items in the order in which the batch recorded their ends."""
         store, seen, after = self._client.store, _Seen(), 0
         async with self._client.waiting.listen(self._batch) as news:
             while True:
@@ -118,7 +118,7 @@ class Items(Generic[R]):
         raise InvalidInput(f"batch {self._batch} has no item {index!r}: it has {counted(self._plan.total, 'item')}")
 
     async def standing(self, after: int) -> AsyncIterator[Item[R]]:
-        """By index, as they are now."""
+        """Items by index, as they are now."""
         async for page in self._pages():
             indexes = [index for index in page if index > after]
             found = await self._look(indexes, is_over=await self._is_over()) if indexes else {}
@@ -126,7 +126,7 @@ class Items(Generic[R]):
                 yield item
 
     async def unfinished(self) -> AsyncIterator[tuple[int, str]]:
-        """Index and arguments of every item that did not complete; the batch has ended."""
+        """Index and arguments of every item that did not complete. The batch has ended."""
         async for chunk in self._chunks():
             for start in range(0, len(chunk.indexes), PAGE):
                 indexes, args = chunk.indexes[start : start + PAGE], chunk.args[start : start + PAGE]
@@ -155,7 +155,7 @@ class Items(Generic[R]):
                 yield chunk.indexes[start : start + PAGE]
 
     async def _ended(self, *, is_over: bool = False) -> AsyncIterator[Item[R]]:
-        """By index, those that have ended."""
+        """The ended items, by index."""
         async for indexes in self._pages():
             for item in (await self._look(indexes, is_over=is_over)).values():
                 if item.status.is_terminal:
@@ -165,7 +165,7 @@ class Items(Generic[R]):
         return await asyncio.gather(*(self._client.store.get(item_id(self._batch, index)) for index in indexes))
 
     async def _look(self, indexes: list[int], *, is_over: bool) -> dict[int, Item[R]]:
-        """These items as they are now, with what they ended with. Without a run, it was not started: yet, or ever."""
+        """These items as they are now, with their outcomes. Without a run, an item was not started."""
         rows = dict(zip(indexes, await self._rows(indexes), strict=True))
         over = {row.no: row.next_ordinal - 2 for row in rows.values() if row is not None and row.status.is_terminal}
         lasts: Mapping[int, list[Row]] = await self._client.store.read(over) if over else {}
@@ -208,7 +208,7 @@ class _Seen:
         self.count = 0
 
     def add(self, index: int) -> bool:
-        """Notes it; False if it was noted before."""
+        """Adds the index. Returns False if it was there before."""
         byte, bit = index >> 3, 1 << (index & 7)
         if byte >= len(self._bits):
             self._bits.extend(bytes(byte + 1 - len(self._bits)))

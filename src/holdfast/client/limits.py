@@ -18,16 +18,32 @@ if TYPE_CHECKING:
     from holdfast.client.client import Client
 
 PAGE = 100
-"""Lines that are read together."""
+"""Lines read together."""
+
+
+class PlaceHolder(msgspec.Struct, frozen=True):
+    """A place that is taken: by that step of that run."""
+
+    run: str
+    step: str
 
 
 class LineView(msgspec.Struct, frozen=True, kw_only=True):
-    """A key of a limit: attempts that run, steps that wait, and when the next may begin, if time is in its way."""
+    """A key of a limit: running attempts, waiting steps, and when the next may begin if the rate or a pause delays
+    it."""
 
     key: str
     held: int
     waiting: int
     next: datetime | None
+    oldest: datetime | None = None
+    """Since when the first of the steps waits."""
+
+
+class BusyLineView(LineView, frozen=True, kw_only=True):
+    """A key of a limit with who holds its places; with many places, with the first of them."""
+
+    places: tuple[PlaceHolder, ...] = ()
 
 
 class LimitView(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,14 +56,14 @@ class LimitView(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     waiting: int
     next: datetime | None
-    """When the next attempt may begin, if the rate or a quiet time is in its way."""
+    """When the next attempt may begin, if the rate or a pause delays it."""
     keys: int
-    """Keys with attempts that run or wait."""
+    """Keys with running or waiting attempts."""
     paused: bool
     reason: str
     """Why it is paused."""
     by_hand: bool
-    """Whether a person set it: then it does not follow what the code declares, until it is reset."""
+    """Whether an operator set it: then it ignores what the code declares until it is reset."""
 
 
 async def views(client: Client) -> AsyncIterator[LimitView]:
@@ -63,21 +79,41 @@ async def views(client: Client) -> AsyncIterator[LimitView]:
 
 
 async def view(client: Client, name: str) -> LimitView:
-    """The limit of that name; `LimitNotFound` if there is none."""
+    """The limit of that name. Raises `LimitNotFound` if there is none."""
     return await _view(client, await _stored(client, name))
 
 
 async def keys(client: Client, name: str, *, after: str | None = None, limit: int = PAGE) -> list[LineView]:
-    """The keys of a limit with attempts that run or wait."""
+    """The keys of a limit with running or waiting attempts."""
     await _stored(client, name)
     found = await client.store.lines(name, after=after, limit=limit)
-    return [LineView(key=line.key, held=line.held, waiting=line.waiting, next=line.next_at) for line in found]
+    return [
+        LineView(key=line.key, held=line.held, waiting=line.waiting, next=line.next_at, oldest=line.oldest)
+        for line in found
+    ]
+
+
+async def busiest(client: Client, name: str, *, limit: int = 20) -> list[BusyLineView]:
+    """The keys of a limit with most steps waiting, most first, and who holds their places."""
+    await _stored(client, name)
+    return [
+        BusyLineView(
+            key=one.line.key,
+            held=one.line.held,
+            waiting=one.line.waiting,
+            next=one.line.next_at,
+            oldest=one.line.oldest,
+            places=tuple(PlaceHolder(place.run, place.step) for place in one.places),
+        )
+        for one in await client.store.busiest(name, limit=limit)
+    ]
 
 
 async def set_rule(
     client: Client, name: str, *, rate: str | None = None, burst: int | None = None, at_once: int | None = None
 ) -> LimitView:
-    """Sets what the limit allows, until it is reset; what is not given stays. Counts at once, on every worker."""
+    """Sets what the limit allows, until it is reset. Values that are not given stay. It applies at once, on every
+    worker."""
     if rate is None and burst is None and at_once is None:
         raise InvalidInput(f"limit {name}: nothing to set. Give a rate, a burst or at_once.")
     known = (await _stored(client, name)).rule
@@ -101,13 +137,13 @@ async def set_rule(
 
 
 async def reset(client: Client, name: str) -> LimitView:
-    """The limit follows what the code declares again."""
+    """Makes the limit follow what the code declares again."""
     stored = await limit_book.change(client.store, name, lambda state: msgspec.structs.replace(state, by_hand=None))
     return await _view(client, stored)
 
 
 async def pause(client: Client, name: str, reason: str = "") -> LimitView:
-    """No attempt begins under the limit until it is resumed. Those that run continue."""
+    """Pauses the limit: no attempt begins under it until it is resumed. Running attempts continue."""
     check_text(reason, "reason")
 
     def decide(state: LimitState) -> LimitState:
@@ -117,7 +153,7 @@ async def pause(client: Client, name: str, reason: str = "") -> LimitView:
 
 
 async def resume(client: Client, name: str) -> LimitView:
-    """Attempts begin again, in the order in which they wait."""
+    """Resumes the limit. Attempts begin in the order in which they wait."""
     stored = await limit_book.change(
         client.store, name, lambda state: msgspec.structs.replace(state, is_paused=False, reason="")
     )

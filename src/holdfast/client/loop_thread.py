@@ -29,15 +29,15 @@ class LoopThread:
         self._thread: threading.Thread | None = None
 
     def forget(self) -> None:
-        """In a forked child: the thread stayed in the parent, and the loop is that thread's."""
+        """Forgets the thread in a forked child: thread and loop stayed in the parent."""
         leak(self._loop)
         self._begin()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it on that loop and waits for the result."""
+        """Runs a coroutine on that loop and waits for the result."""
         if find_program() is not None:
             work.close()
-            raise NotAllowedHere("the app is for the outside: in a workflow use start(…), signals and children")
+            raise NotAllowedHere("the app is for use outside of runs: in a workflow use start(…), signals and children")
         return asyncio.run_coroutine_threadsafe(work, self._running()).result()
 
     def _running(self) -> asyncio.AbstractEventLoop:

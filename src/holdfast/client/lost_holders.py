@@ -1,5 +1,5 @@
-"""Runs that need a worker and have none: its worker has gone, or a message waits to be taken. Their rows say what they
-were doing before."""
+"""Runs that need a worker and have none: the worker has gone, or a message waits. Their rows say what they were doing
+before."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from holdfast.ports.store import Store
 
 
 async def lost_runs(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
-    """By the run's number, what there is to say of each whose holder no longer lives, or that nobody holds although a
-    message came. Asks only if there may be one."""
+    """A note by the run's number, for each run whose holder is gone, or that has a message and no holder. Queries only
+    if there may be one."""
     held = [row for row in rows if row.instance and not row.status.is_terminal]
     unread = [row for row in rows if row.inbox_last > row.inbox_read and _waits_for_a_worker(row)]
     if not held and not unread:
@@ -30,6 +30,6 @@ async def lost_runs(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
 
 
 def _waits_for_a_worker(row: RunRow) -> bool:
-    """Its row does not say why none takes it."""
+    """Whether the row does not say why no worker takes the run."""
     is_open = not row.status.is_terminal and row.status is not Status.PAUSED
     return is_open and not row.instance and not row.note

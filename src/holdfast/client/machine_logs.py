@@ -1,8 +1,8 @@
 """Logs of standalone machines on any Holdfast store: `await machine.run(…, store=app.logs(), id="run-42")`.
 
-Each log is a run of its own in a queue that no worker serves; its rows are values that the run shows to the outside,
-journaled like everything else and fenced by epoch. Clearing a log completes that run, and a log of the same id after it
-is the next of its lives, `run-42~2`.
+Each log is a separate run in a queue that no worker serves. Its rows are values that the run exposes, journaled like
+everything else and fenced by epoch. Clearing a log completes that run; a later log with the same id is a new run,
+`run-42~2`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ TRIES = 5
 
 @dataclass(slots=True)
 class _Life:
-    """A log that is open here."""
+    """An open log."""
 
     id: str
     row: RunRow | None = None
@@ -53,14 +53,14 @@ class MachineLogs:
         self._lives: dict[str, _Life] = {}
 
     async def append(self, run_id: str, row: LogRow) -> None:
-        """One turn of the log's run: durable, fenced, and refused if that row is there."""
+        """Appends one turn to the log's run: durable, fenced, and refused if that row exists."""
         blobs: dict[str, bytes] = {}
         value, blob, refs = carry(encode_log_row(row), blobs)
         shown = e.Exposed(name=str(row.sequence), value=value, blob=blob, refs=refs)
         await self._write(run_id, shown, blobs, row.sequence)
 
     async def load(self, run_id: str) -> Sequence[LogRow]:
-        """The rows of the log's present life."""
+        """The rows of the log's current run."""
         client = await self._client()
         life = await self._find(client, run_id)
         shown = await client.store.exposures(life.id)
@@ -69,7 +69,7 @@ class MachineLogs:
         return sorted(rows, key=lambda row: row.sequence)
 
     async def clear(self, run_id: str) -> None:
-        """Completes the log's run; its rows stay in the journal until retention takes them."""
+        """Completes the log's run; its rows stay in the journal until retention removes them."""
         client = await self._client()
         life = await self._find(client, run_id)
         if await client.store.get(life.id) is not None:
@@ -77,7 +77,7 @@ class MachineLogs:
         self._lives.pop(run_id, None)
 
     async def _find(self, client: Client, run_id: str) -> _Life:
-        """The life of that log that has not ended; a new one if all have."""
+        """The log's run that has not ended; a new one if all have."""
         known = self._lives.get(run_id)
         if known is not None:
             row = await client.store.get(known.id)
@@ -116,10 +116,10 @@ class MachineLogs:
                 if isinstance(verdict, Committed):
                     return
                 life.row = life.run = None  # another process has it: look again
-        raise StoreUnavailable(f"log of run {run_id}: others keep taking it; is it run twice?")
+        raise StoreUnavailable(f"log of run {run_id}: another process keeps taking it; is it running twice?")
 
     async def _hold(self, client: Client, life: _Life) -> tuple[Fold, RunRow]:
-        """The fold of the log's run, under an epoch of ours."""
+        """The fold of the log's run, held under our epoch."""
         if life.row is not None and life.run is not None:
             return life.run, life.row
         now = client.store.clock.now()

@@ -1,4 +1,4 @@
-"""The manifest of an app, with what its store has seen of each script."""
+"""The manifest of an app, with the steps that its store has seen of each script."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 
 ROWS = 200
-"""Rows read of each journal that is looked at: its beginning says what a script asks for."""
+"""Rows read of each journal: the beginning shows what a script asks for."""
 
 
 async def manifest(registry: Registry, step_retry: Retry, client: Client | None, observe: int) -> Manifest:
-    """One entry for each workflow an author declared. Of each script the newest `observe` runs are looked at."""
+    """One entry for each workflow that an author declared. For each script the newest `observe` runs are read."""
     entries = [
         entry_of(spec, await _checkpoints(client, spec, observe) if client is not None else ())
         for spec in registry
@@ -26,7 +26,7 @@ async def manifest(registry: Registry, step_retry: Retry, client: Client | None,
 
 
 def check_observe(observe: int) -> int:
-    """How many runs of each script to look at: 0 needs no store."""
+    """Checks how many runs of each script to read: 0 needs no store."""
     if isinstance(observe, bool) or not 0 <= observe <= 1000:
         raise InvalidInput(f"observe={observe!r}: how many runs of each script to look at, from 0 to 1,000")
     return observe

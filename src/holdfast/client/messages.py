@@ -1,9 +1,9 @@
-"""What an operator does about messages that a run has not taken: lists them, drops one, replaces the value of a signal.
+"""Operators' verbs for messages that a run has not taken: list them, drop one, replace the value of a signal.
 
-An unread message is in the inbox and has a number. Numbers are dense, so nothing is taken out: another message is put
-in its place, which says what was done. A signal that no wait has taken yet may be in the journal already
-(`Run.buffered`): then a row is appended that takes it away or replaces it, while the run is paused. The end of a child
-is not lost when it is dropped: the child's journal has it, and it is sent again.
+An unread message is in the inbox and has a number. Numbers have no gaps, so nothing is removed: another message takes
+its place and says what was done. A signal that no wait has taken yet may be in the journal already (`Run.buffered`):
+then a row is appended that takes it away or replaces it, while the run is paused. The end of a child is not lost when
+it is dropped: the child's journal has it, and it is sent again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _any = Shape[object](object, what="the value")
 
 
 async def stored(client: Access, row: RunRow) -> list[StoredMessage]:
-    """Signals that are in the journal and no wait has taken, then what is unread: oldest first."""
+    """Signals in the journal that no wait has taken, then unread messages, oldest first."""
     redaction = await redaction_for(client.store, row)
     kept = [_shown(client, row, redaction.event(signal)) for signal in await _kept(client, row)]
     for message in await _unread(client, row):
@@ -91,7 +91,7 @@ async def _kept(client: Access, row: RunRow) -> list[e.SignalReceived]:
 
 def _checked(run: str, message: Unconsumed) -> e.AnyEvent:
     if message.checksum and message.checksum != message_checksum(run, message.id, message.kind, message.body):
-        raise CorruptJournal("it was changed or damaged: its checksum does not hold")
+        raise CorruptJournal("it was changed or damaged: its checksum does not match")
     return decode_event(message.body)
 
 
@@ -99,7 +99,7 @@ def _checked(run: str, message: Unconsumed) -> e.AnyEvent:
 
 
 async def _find(client: Access, row: RunRow, wanted: int | str) -> int | e.SignalReceived:
-    """The number of an unread message, or the signal that is in the journal."""
+    """The number of an unread message, or the signal in the journal."""
     if not isinstance(wanted, str):
         return wanted
     numbers = [message.no for message in await _unread(client, row) if message.id == wanted]
@@ -126,7 +126,7 @@ def _check_paused(row: RunRow, verb: str) -> None:
 
 
 async def drop(client: Access, row: RunRow, wanted: int | str, reason: str) -> bool:
-    """Drops that message. True if nothing was lost: it was the end of a child, and is sent again."""
+    """Drops that message. Returns True if nothing was lost: it was the end of a child, and is sent again."""
     _check_open(row)
     check_text(reason, "reason")
     found = await _find(client, row, wanted)
@@ -156,7 +156,7 @@ async def drop(client: Access, row: RunRow, wanted: int | str, reason: str) -> b
 
 
 async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | None:
-    """The message again, if it told of the end of a child whose journal still says how it ended."""
+    """The message again, if it reported the end of a child whose journal still says how it ended."""
     store = client.store
     contents = await store.contents(row.no)
     there = [message for message in contents.messages if message.no == number] if contents is not None else []
@@ -177,7 +177,7 @@ async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | N
 
 
 async def replace(client: Access, row: RunRow, wanted: int | str, value: object, reason: str) -> None:
-    """Gives a signal another value. It keeps its id, its name, its sender and its place."""
+    """Gives a signal another value. It keeps its id, name, sender and place."""
     _check_open(row)
     check_text(reason, "reason")
     _check_paused(row, "replace")
@@ -229,14 +229,14 @@ def _finished(run: str, status: Status) -> RunFinished:
 
 
 async def _append(client: Access, row: RunRow, event: e.MessageDropped | e.SignalReceived, said: str) -> None:
-    """To the journal of a paused run. It stays paused, and says what was done."""
+    """Appends to the journal of a paused run. It stays paused, and says what was done."""
     paused = e.Paused(reason="operator", detail=f"{said}: holdfast resume {row.id}", actor=client.actor)
     if not await operator_acts.append(client, row.id, [event, paused], only=Status.PAUSED):
         raise Conflict(f"run {row.id} was resumed meanwhile: nothing was changed. Pause it, and try again.")
 
 
 async def _put(client: Access, message: Message, number: int) -> None:
-    """In the inbox, in the place of the message with that number."""
+    """Replaces the message with that number in the inbox."""
     match await client.store.replace(message, number):
         case Accepted(is_repeat=False):
             return

@@ -1,7 +1,7 @@
 """Operator verbs: what a client does to a run that is not its own.
 
-A message waits for the holder. What must not wait takes the lease (epoch + 1), appends its event, and gives the lease
-back: the earlier holder is fenced from there on.
+Some verbs send a message, which waits for the holder. Those that must not wait take the lease (epoch + 1), append their
+event and release the lease; the earlier holder is fenced from then on.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.upkeep import imposition
 
 
 async def cancel(client: Access, run: Addressee, reason: str) -> None:
-    """Cancels a run; one that has not started ends at once. One that is stuck is resumed: only this can wake it."""
+    """Cancels a run; one that has not started ends at once. A stuck run is resumed, since nothing else can wake it."""
     check_text(reason, "reason")
     row = await _row(client, run.id)
     if row.status is Status.CANCELLED:
@@ -50,14 +50,14 @@ async def cancel(client: Access, run: Addressee, reason: str) -> None:
 
 
 def is_stuck(row: RunRow) -> bool:
-    """Whether the run is paused because nothing can wake it. An operator's pause is a different matter: it holds."""
+    """Whether the run is paused because nothing can wake it. An operator's pause is different: it stays."""
     if row.status is not Status.PAUSED:
         return False
     return any(now.kind == "paused" and now.name == "stuck" for now in decode_doing(row.doing).now)
 
 
 async def kill(client: Access, run_id: str, reason: str) -> None:
-    """Ends the run at once, even if another worker holds it; lists what was left undone."""
+    """Ends the run at once, even if another worker holds it. Lists what was not undone."""
     check_text(reason, "reason")
     if not await imposition.kill(client.store, run_id, reason=reason, actor=client.actor):
         row = await _row(client, run_id)
@@ -68,7 +68,7 @@ async def kill(client: Access, run_id: str, reason: str) -> None:
 
 
 async def pause(client: Access, run: Addressee, reason: str) -> None:
-    """At once if no worker holds the run, else by its holder when its running steps end."""
+    """Pauses the run: at once if no worker holds it, else when its running steps end."""
     check_text(reason, "reason")
     event = e.Paused(reason="operator", detail=reason, actor=client.actor)
     if (await _row(client, run.id)).status is Status.PAUSED:
@@ -96,7 +96,7 @@ async def resume(client: Access, run_id: str) -> None:
 
 
 async def retry(client: Access, run_id: str, new_id: str | None) -> str:
-    """A new run with the arguments of an ended one, taking over what it has completed."""
+    """A new run with the arguments of an ended one, which takes over its completed steps."""
     row = await _row(client, run_id)
     if not row.status.is_terminal:
         raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended can be retried")
@@ -136,7 +136,7 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
 
 
 async def append(client: Access, run_id: str, events: list[e.AnyEvent], *, only: Status) -> bool:
-    """Writes what an operator did to a run of that status. False if it has left that status."""
+    """Writes what an operator did to a run of that status. Returns False if the status has changed."""
     return await imposition.impose(client.store, run_id, lambda _: events, steal=False, only=only)
 
 

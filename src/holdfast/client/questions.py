@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Questions:
-    """What an app answers about runs. Every answer comes from an index of the store."""
+    """The questions about runs that an app answers. Every answer uses an index of the store."""
 
     async def client(self) -> Client:
         """The client that asks."""
@@ -35,13 +35,16 @@ class Questions:
         attributes: Mapping[str, str] | None = None,
         since: Duration | datetime | None = None,
         until: Duration | datetime | None = None,
+        error: str = "",
         order: Order = "-created",
         limit: int | None = None,
     ) -> AsyncIterator[RunView]:
         """Runs, newest first; `order="created"`: oldest first.
 
         `status` is one or a list. `root` means a run and all its descendants. `since` and `until` are about when a run
-        was made: an aware datetime, or a duration back from now, as in `since="7d"`.
+        was made: an aware datetime, or a duration back from now, as in `since="7d"`. `error` means failed runs whose
+        error contains that text, in any case. No index has errors, so it looks at all failed runs that the rest of the
+        filter lets through, in pages.
         """
         client = await self.client()
         which = Selection(
@@ -57,7 +60,7 @@ class Questions:
             until=until,
             order=order,
         )
-        async for view in client.runs(which.filter(client.store.clock.now()), limit=limit):
+        async for view in client.runs(which.filter(client.store.clock.now()), limit=limit, error=error):
             yield view
 
     async def count(
@@ -75,8 +78,8 @@ class Questions:
         until: Duration | datetime | None = None,
         at_most: int = 10_000,
     ) -> dict[Status, int]:
-        """How many runs of each status there are, of those that `runs` would list. Each number stops at `at_most`: a
-        store with millions of runs answers at once."""
+        """The number of runs of each status among those that `runs` would list. Each number stops at `at_most`: a store
+        with millions of runs answers at once."""
         client = await self.client()
         which = Selection(
             workflow=workflow,

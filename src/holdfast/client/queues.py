@@ -19,11 +19,11 @@ from holdfast.ports.queues import QueueLoad, ShareLoad, StoredQueue
 from holdfast.queues.rulebook import change_rules, queue_state
 
 FIELDS = tuple(QueueRules.__struct_fields__)
-"""What `set` may change."""
+"""The rules that `set` may change."""
 
 
 class Unserved(msgspec.Struct, frozen=True):
-    """Runs that wait in a queue and that no live worker of the queue can run."""
+    """Waiting runs of a queue that no live worker of the queue can run."""
 
     workflow: str
     version: str
@@ -31,8 +31,9 @@ class Unserved(msgspec.Struct, frozen=True):
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue now. `waiting` runs wait to begin or to be claimed again, `oldest` since `since`; of those that have
-    begun, `begun` have a place, `parked` of them only wait. Queues without rules know `waiting` alone."""
+    """A queue now. `waiting` runs wait to begin or to be claimed again, the `oldest` since `since`. Of the runs
+    that have begun, `begun` have a place, and `parked` of these only wait. For queues without rules only `waiting`
+    is known."""
 
     name: str
     waiting: int
@@ -52,7 +53,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
     overrides: tuple[str, ...]
     """The rules that were set by hand."""
     next_at: datetime | None
-    """When its rate lets the next run in; None: at once."""
+    """When its rate admits the next run; None: at once."""
     held_back: str
     """What keeps runs from beginning, as a sentence; empty if nothing does."""
     loads: tuple[ShareLoad, ...]
@@ -76,7 +77,7 @@ async def queue_views(client: Access) -> list[QueueView]:
 
 
 async def queue_view(client: Access, name: str) -> QueueView:
-    """One queue, whether anything is known of it or not."""
+    """One queue, even if it is unknown."""
     store = client.store
     backlog = await store.backlog() if isinstance(store, Diagnosable) else ()
     live = [worker for worker in await store.workers() if worker.is_live]
@@ -84,7 +85,7 @@ async def queue_view(client: Access, name: str) -> QueueView:
 
 
 async def pause_queue(client: Access, name: str, reason: str = "") -> None:
-    """No run of the queue begins from now on."""
+    """Pauses the queue: none of its runs begins from now on."""
     check_text(reason, "reason", most=1000)
     actor = client.actor
 
@@ -95,7 +96,7 @@ async def pause_queue(client: Access, name: str, reason: str = "") -> None:
 
 
 async def resume_queue(client: Access, name: str) -> None:
-    """Runs of the queue begin again."""
+    """Resumes the queue."""
 
     def resumed(state: QueueState) -> QueueState:
         return msgspec.structs.replace(state, is_paused=False, reason="", actor="")
@@ -104,7 +105,7 @@ async def resume_queue(client: Access, name: str) -> None:
 
 
 async def set_rules(client: Access, name: str, **given: Any) -> None:
-    """These rules count before those that workers declare, until they are reset. None: no limit."""
+    """Sets rules that override those of workers until they are reset. None: no limit."""
     _name(name)
     unknown = sorted(set(given) - set(FIELDS))
     if unknown or not given:
@@ -122,7 +123,7 @@ async def set_rules(client: Access, name: str, **given: Any) -> None:
 
 
 async def reset_rules(client: Access, name: str) -> None:
-    """The rules that workers declare count again."""
+    """Returns to the rules that workers declare."""
     await change_rules(
         client.store, _name(name), lambda state: msgspec.structs.replace(state, overrides={}), replaces=True
     )

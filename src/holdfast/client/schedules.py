@@ -1,4 +1,4 @@
-"""Schedules as a client sees them: made, changed, watched and used by hand."""
+"""Schedules as a client sees them: creating, changing, reading and triggering them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 MOST_SLOTS = 10_000
-"""Slots that one backfill starts at most."""
+"""Maximum number of slots of one backfill."""
 
 SHOWN = 5
 PAGE = 100
@@ -46,18 +46,18 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     last: datetime | None
     last_run: str
     fired: int
-    """Slots that were started."""
+    """Number of started slots."""
     missed: int
-    """Slots that passed while no worker lived, or too many at once, and that were not made up for."""
+    """Slots that passed while no worker was there, or too many at once, and that were not started."""
     skipped: int
-    """Slots and starts by hand that were left out because an earlier run was open."""
+    """Slots and manual starts that were skipped because an earlier run was open."""
     buffered: int
     overlap: Overlap
     paused: bool
     reason: str
     """Why it is paused."""
     declared_by: str
-    """The worker, or the person, that gave the definition which counts."""
+    """The worker or person whose definition applies."""
     by_hand: bool
     """Whether a person made it, with `app.schedule`."""
     is_declared: bool = True
@@ -65,7 +65,7 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slot(msgspec.Struct, frozen=True):
-    """A slot that a backfill decided: its instant, its run, and what became of it."""
+    """A slot of a backfill: its instant, its run, and its outcome."""
 
     at: datetime
     run: str
@@ -92,7 +92,7 @@ class ScheduleHandle(Generic[R]):
         return view_of(stored, await live_instances(store))
 
     async def pause(self, reason: str = "") -> None:
-        """Takes no slot until it is resumed. Runs that are open continue."""
+        """Takes no slot until it is resumed. Open runs continue."""
         actor = self._client.actor
         check_text(reason, "reason")
 
@@ -102,7 +102,7 @@ class ScheduleHandle(Generic[R]):
         await self._change(decide)
 
     async def resume(self) -> None:
-        """Takes slots again, from now on: those of the pause are not made up for."""
+        """Takes slots again, from now on. Slots of the pause are not started."""
 
         def decide(state: ScheduleState, now: datetime) -> ScheduleState:
             if state.paused is None:
@@ -112,13 +112,14 @@ class ScheduleHandle(Generic[R]):
         await self._change(decide)
 
     async def remove(self) -> None:
-        """Forgets the schedule; its runs stay. One that an app declares comes back with the next worker that starts."""
+        """Removes the schedule; its runs stay. A schedule that an app declares comes back with the next worker that
+        starts."""
         await book.remove(self._client.store, self.name)
 
     async def trigger(self) -> Run[R]:
-        """Starts a run now, beside the timetable; `Conflict` if an earlier one is open and `overlap` is "skip".
-
-        With "buffer_one", "buffer_all" and "cancel" it begins when the earlier run has ended, and is not found before.
+        """Starts a run now, besides the timetable. Raises `Conflict` if an earlier one is open and `overlap` is "skip".
+        With "buffer_one", "buffer_all" and "cancel" the run begins when the earlier one has ended, and cannot be found
+        before.
         """
         at = self._client.store.clock.now()
         slot = await self._add(at, f"{self.name}@trigger:{at.isoformat()}")
@@ -130,10 +131,9 @@ class ScheduleHandle(Generic[R]):
         return ClientRun(self._client, slot.run, self._spec)
 
     async def backfill(self, since: datetime, until: datetime, *, most: int = 100) -> AsyncIterator[Slot]:
-        """Starts the slots from `since` until before `until` as if they were due now, one after the other, and says
-        what became of each. They have runs of their own, and `overlap` counts; the same slot is backfilled once.
-
-        More slots than `most` are an `InvalidSchedule`, and none is started.
+        """Starts the slots from `since` until before `until` as if they were due now, one after the other, and returns
+        the outcome of each. They are separate runs, and `overlap` applies; the same slot is backfilled once. Raises
+        `InvalidSchedule`, having started none, if there are more slots than `most`.
         """
         if isinstance(most, bool) or not 1 <= most <= MOST_SLOTS:
             raise InvalidInput(f"most={most!r}: a number of slots from 1 to {MOST_SLOTS:,}")
@@ -149,7 +149,7 @@ class ScheduleHandle(Generic[R]):
             yield await self._add(slot, f"{self.name}@backfill:{slot.isoformat()}")
 
     async def _add(self, at: datetime, run: str) -> Slot:
-        """One start beside the timetable. The same run is started once, whatever answer was lost."""
+        """One start besides the timetable. The same run is started once, even if an answer was lost."""
         store = self._client.store
         for _ in range(book.TRIES):
             stored = await store.schedule(self.name)

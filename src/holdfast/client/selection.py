@@ -1,7 +1,7 @@
-"""Which runs are asked for, and by which texts they are found: what a caller gives, checked before a store sees it.
+"""Filters of runs, checked before a store sees them.
 
-What one store would refuse and another would not (half a surrogate pair, a NUL), and what is not a text, is refused
-here, the same for all.
+Values that only some stores would refuse (half a surrogate pair, a NUL), and values that are not texts, are refused
+here, for all stores alike.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Order: TypeAlias = Literal["-created", "created"]
 TEXTS = ("workflow", "version", "queue", "parent", "root", "key", "worker", "prefix")
 ATTRIBUTE = "attribute."
 WRITTEN = ("status", *TEXTS, "since", "until", f"{ATTRIBUTE}NAME")
-"""What a filter in words can name."""
+"""The names that a textual filter may use."""
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs a caller asks for, and in which order, as `runs` and `count` take it. None lets every run through."""
+    """The filter and order of `runs` and `count`. None matches every run."""
 
     workflow: str | None = None
     version: str | None = None
@@ -49,7 +49,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     order: Order = "-created"
 
     def filter(self, now: datetime) -> Filter:
-        """What a store understands; what is wrong is an `InvalidInput`."""
+        """The filter for a store. Raises `InvalidInput` for wrong values."""
         since, until = period(now, self.since, self.until)
         return Filter(
             workflow=_text(self.workflow, "workflow"),
@@ -67,7 +67,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def statuses_of(given: Statuses | None) -> tuple[Status, ...]:
-    """The statuses that were named: one, or an iterable of them."""
+    """The given statuses: one, or an iterable of them."""
     if given is None:
         return ()
     words = (given,) if isinstance(given, str) else given
@@ -86,7 +86,7 @@ def is_oldest_first(order: Order) -> bool:
 def period(
     now: datetime, since: Duration | datetime | None, until: Duration | datetime | None
 ) -> tuple[datetime | None, datetime | None]:
-    """When a run was made: from the one on, and before the other."""
+    """When a run was created: from the first instant on, and before the second."""
     return (
         None if since is None else instant_before(now, since, "since"),
         None if until is None else instant_before(now, until, "until"),
@@ -110,7 +110,7 @@ def filter_of_words(pairs: Sequence[tuple[str, str]], now: datetime) -> Filter:
 
 
 def filter_of_texts(texts: Mapping[str, str], attributes: Mapping[str, str], now: datetime) -> Filter:
-    """The filter of texts by name; empty ones let everything through, except an empty version."""
+    """The filter of texts by name; empty ones match everything, except an empty version."""
     since, until = period(now, texts.get("since") or None, texts.get("until") or None)
     words = [word.strip() for word in texts.get("status", "").split(",") if word.strip()]
     return Filter(

@@ -1,4 +1,4 @@
-"""How a run is started, as one value: what `App.start` and its siblings take one by one."""
+"""How a run is started, as one value: the options of `App.start` and its siblings."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Collected(msgspec.Struct, frozen=True, gc=False):
 
 
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """See `App.start`. With `connection` the run is made in the open transaction of that, and is there when the caller
-    commits. `brings`: blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored
-    before. `by_hand`: the journal says who starts it."""
+    """See `App.start`. With `connection` the run is made in that open transaction, and exists once the caller commits.
+    `brings`: blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
+    `by_hand`: the journal says who starts it."""
 
     id: str | None = None
     key: str | None = None

@@ -1,8 +1,7 @@
-"""A page of a stream as its readers see it: checked, taken apart and decoded once, however many read it.
+"""A page of a stream as its readers see it: checked, split and decoded once, however many read it.
 
-What became of the attempt that sent a part is judged by what the page says. A span says so. Without one, the attempt is
-open as long as the run is open and has the epoch under which the part was sent: an attempt lives and dies with one
-epoch.
+The page tells the state of the attempt that sent a part. A span says how it ended. Without a span, the attempt is open
+as long as the run is open and has the epoch under which the part was sent: an attempt belongs to one epoch.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from holdfast.errors import CorruptJournal
 from holdfast.ports.parts import StoredParts, StreamPage, unpack
 
 _SHARED = frozenset((str, int, float, bool, bytes, type(None)))
-"""What readers may have in common: nobody can change it."""
+"""Types that readers may share because they are immutable."""
 
 
 class RawPart(msgspec.Struct, frozen=True, gc=False):
@@ -33,7 +32,7 @@ class RawPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class SharedPage:
-    """A page, and what was made of it."""
+    """A page, with its decoded values."""
 
     def __init__(self, run: str, name: str, page: StreamPage) -> None:
         self._run = run
@@ -51,7 +50,7 @@ class SharedPage:
         return found
 
     def decoded(self, number: int, shape: Shape[Any]) -> Sequence[Part[Any]]:
-        """The same, decoded. Values that can be changed are each reader's own."""
+        """The decoded parts of a row. Each reader gets its own copy of mutable values."""
         place = (number, id(shape))
         found = self._decoded.get(place)
         if found is None:
@@ -62,17 +61,17 @@ class SharedPage:
         return found
 
     def _parts(self, row: StoredParts, state: PartState) -> list[RawPart]:
-        if row.checksum != parts_checksum(self._run, self._name, row.step, row.attempt, row.packed):
+        if row.checksum != parts_checksum(self._run, self._name, row.step, row.attempt, row.epoch, row.packed):
             raise CorruptJournal(
                 f"run {self._run}: parts {row.first} to {row.end - 1} of stream {self._name!r} were changed or "
-                f"damaged. Read on after them with after={row.end - 1}."
+                f"damaged. To skip them, read with after={row.end - 1}."
             )
         values = enumerate(unpack(row.packed), row.first)
         return [RawPart(offset, row.step, row.attempt, state, value) for offset, value in values]
 
 
 def state_of(row: StoredParts, page: StreamPage) -> PartState:
-    """What became of the attempt that sent these parts. What a workflow's own code sent is done with its turn."""
+    """The state of the attempt that sent these parts. Parts of a workflow's own code are completed with their turn."""
     if not row.step:
         return "completed"
     for span in page.spans:

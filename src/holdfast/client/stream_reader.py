@@ -20,10 +20,10 @@ P = TypeVar("P", RawPart, Part[Any])
 
 Only: TypeAlias = Literal["completed"] | None
 Rows: TypeAlias = Callable[[SharedPage, int], Sequence[P]]
-"""The parts of a row of a page, by its number."""
+"""The parts in a row of a page, by its number."""
 
 FEWEST, MOST = 16, 512
-"""Rows that are asked for at a time: more while they are small."""
+"""Rows per query: more while they are small."""
 
 SMALL = 256 * 1024
 
@@ -43,18 +43,18 @@ def read_raw(client: Access, run: str, name: str, after: int = -1, only: Only = 
 async def read_now(
     client: Access, run: str, stream: Sent[T], after: int | Part[Any] | None, only: Only
 ) -> list[Part[T]]:
-    """The parts that are there. Does not wait."""
+    """The parts that exist now. Does not wait."""
     place = _Place(run, checked(stream).name, place_after(after), only)
     return await _now(client, place, _decoder(stream))
 
 
 async def raw_now(client: Access, run: str, name: str, after: int = -1, only: Only = None) -> list[RawPart]:
-    """The same, as they are stored."""
+    """The parts that exist now, as they are stored."""
     return await _now(client, _Place(run, name, after, only), SharedPage.raw)
 
 
 def checked(stream: Sent[T]) -> Sent[T]:
-    """The stream, if it is one."""
+    """The stream. Raises if the argument is something else."""
     given: object = stream
     if not isinstance(given, Sent):
         raise InvalidInput(f'run.read({stream!r}): a Stream is needed, such as Stream[str]("tokens")')
@@ -62,7 +62,7 @@ def checked(stream: Sent[T]) -> Sent[T]:
 
 
 def place_after(after: int | Part[Any] | None) -> int:
-    """The offset last seen; -1: nothing."""
+    """The last seen offset; -1 for none."""
     place = after.offset if isinstance(after, Part) else -1 if after is None else after
     if type(place) is not int or place < -1:
         raise InvalidInput(f"after={after!r}: give the offset, or the part, that was seen last")
@@ -70,7 +70,7 @@ def place_after(after: int | Part[Any] | None) -> int:
 
 
 class _Place:
-    """How far a reader has got."""
+    """The position of a reader."""
 
     def __init__(self, run: str, name: str, after: int, only: Only) -> None:
         if find_program() is not None:
@@ -84,7 +84,7 @@ class _Place:
         self.limit = FEWEST
 
     def take(self, shared: SharedPage, rows: Rows[P]) -> tuple[list[Sequence[P]], bool]:
-        """What the reader gets of a page, row by row, and whether there may be more to read at once."""
+        """The parts of a page for this reader, row by row, and whether there may be more to read at once."""
         found: list[Sequence[P]] = []
         page, after = shared.page, self.after
         for number, (row, state) in enumerate(zip(page.rows, shared.states, strict=True)):

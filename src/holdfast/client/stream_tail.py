@@ -1,4 +1,4 @@
-"""The tail of one stream, for all who read it on one event loop: who is at the same place shares one page."""
+"""The tail of one stream, for all its readers on one event loop: readers at the same place share one page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from holdfast.client.stream_page import SharedPage
 from holdfast.ports.parts import Streams
 
 BACKSTOP = 30.0
-"""Seconds after which a reader looks by itself: its run may have been removed."""
+"""Seconds after which a reader looks again without news: its run may have been removed."""
 
 
 class StreamTail:
-    """`version` rises when there may be more to read, or what became of an attempt may be known."""
+    """`version` grows when there may be more to read, or when the state of an attempt may have changed."""
 
     def __init__(self, store: Streams, run: str, name: str) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class StreamTail:
         self._news = asyncio.Event()
 
     async def page(self, after: int, limit: int) -> SharedPage | None:
-        """See `ports.parts`. Asked for once, for all who are there."""
+        """See `ports.parts`. Queried once for all readers that wait for it."""
         place = (after, limit)
         page = self._pages.get(place)
         if page is None:
@@ -42,14 +42,14 @@ class StreamTail:
             del self._pages[place]
 
     def tell(self) -> None:
-        """There is news."""
+        """Reports news."""
         self.version += 1
         self._pages.clear()
         self._news.set()
         self._news = asyncio.Event()
 
     async def wait(self, version: int) -> None:
-        """Until there is news since that version, or looking again makes sense."""
+        """Waits for news since that version, or until it should look again."""
         if self.version != version:
             return
         try:

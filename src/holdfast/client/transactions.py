@@ -1,4 +1,4 @@
-"""Borrowing a write transaction of the store, for as long as a block lasts."""
+"""Borrows a write transaction of the store for the duration of a block."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from holdfast.ports.transactions import OpenTransaction, RolledBack, holding
 
 
 async def borrow(store: Store, *, is_async: bool) -> OpenTransaction:
-    """Begins one for the code that runs here."""
+    """Begins a transaction for the calling code."""
     transaction = await store.transact(is_async=is_async)
     holding.set(transaction)
     return transaction
 
 
 async def settle(transaction: OpenTransaction) -> None:
-    """Commits, or raises the reason why nothing of it was kept."""
+    """Commits, or raises the reason why nothing was kept."""
     settled = await transaction.commit()
     if isinstance(settled, RolledBack):
         raise settled.error

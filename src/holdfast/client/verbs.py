@@ -1,4 +1,4 @@
-"""Verbs of an app that are a client's own: batches, schedules and queues. What they need is imported when used."""
+"""The verbs of an app about batches, schedules and queues. What they need is imported when used."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class BatchVerbs(ABC):
     ) -> Batch[R]:
         """Starts one run of N items: the workflow or step once for each input, at most `concurrency` at a time.
 
-        Inputs are read one by one, checked, and stored in chunks, so there may be very many; one that does not fit
-        (`InvalidItem`) starts nothing. If an item takes several arguments, pass calls of the workflow.
+        Inputs are read one by one, checked, and stored in chunks, so there may be very many. If one is invalid,
+        `InvalidItem` is raised and nothing starts. If an item takes several arguments, pass calls of the workflow.
         Items are finished one after the other; with `order="breadth"` every item runs its first step before any runs
         its second, in groups of 500. The same id returns the existing batch; different inputs raise `Conflict`.
-        `deadline` is the whole batch's; the rest is as for `start`.
+        `deadline` applies to the whole batch; the rest is as for `start`.
         """
         from holdfast.client.batches import start_batch
 
@@ -76,7 +76,7 @@ class BatchVerbs(ABC):
     @overload
     async def batch(self, id: str, workflow: AnyWorkflow[..., R] | AnyStep[..., R]) -> Batch[R]: ...
     async def batch(self, id: str, workflow: AnyWorkflow[..., Any] | AnyStep[..., Any] | None = None) -> Batch[Any]:
-        """The batch with that id; `RunNotFound` if there is none."""
+        """The batch with that id. Raises `RunNotFound` if there is none."""
         from holdfast.client.batches import get_batch
 
         return await get_batch(await self.client(), id, workflow)
@@ -119,10 +119,9 @@ class ScheduleVerbs(ABC):
         """The client of its store."""
 
     async def schedule(self, schedule: Schedule[R]) -> ScheduleHandle[R]:
-        """Makes a schedule, or changes the one of that name; durable when this returns.
-
-        It counts until a worker declares a newer definition of that name. With the same timetable, slots that were
-        missed are still made up for; a new timetable begins now.
+        """Creates a schedule, or changes the one of that name; durable when this returns. It applies until a worker
+        declares a newer definition of that name. With the same timetable, missed slots are still started; a new
+        timetable begins now.
         """
         from holdfast.client.schedules import make
 
@@ -140,7 +139,8 @@ class ScheduleVerbs(ABC):
     @overload
     async def get_schedule(self, name: str, workflow: AnyWorkflow[..., R]) -> ScheduleHandle[R]: ...
     async def get_schedule(self, name: str, workflow: AnyWorkflow[..., Any] | None = None) -> ScheduleHandle[Any]:
-        """The schedule of that name; `ScheduleNotFound` if there is none, `Conflict` if it is of another workflow."""
+        """The schedule of that name. Raises `ScheduleNotFound` if there is none, `Conflict` if it belongs to another
+        workflow."""
         from holdfast.client.schedules import get
 
         return await get(await self.client(), name, workflow)
@@ -160,13 +160,13 @@ class QueueVerbs(ABC):
         return await queue_views(await self.client())
 
     async def pause_queue(self, name: str, reason: str = "") -> None:
-        """From now on no run of the queue begins. Those that have begun continue."""
+        """Pauses the queue: none of its runs begins until it is resumed. Runs that have begun continue."""
         from holdfast.client.queues import pause_queue
 
         await pause_queue(await self.client(), name, reason)
 
     async def resume_queue(self, name: str) -> None:
-        """Runs of the queue begin again."""
+        """Resumes the queue."""
         from holdfast.client.queues import resume_queue
 
         await resume_queue(await self.client(), name)

@@ -1,5 +1,5 @@
-"""Does the store hold what it promises? Of each run the journal is read again and its chain checked, everything else
-that is kept of it compared with that, and every blob it names read and hashed. Nothing is repaired."""
+"""Verifies a store. For each run it reads the journal and checks its chain, compares everything else with the journal,
+and reads and hashes every blob. It repairs nothing."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 from holdfast.client import differences
+from holdfast.client.stream_differences import of_streams
 from holdfast.core import events as e
 from holdfast.core.messages import decode_event
 from holdfast.core.payload import canonical, hash_of, input_hash
@@ -24,13 +25,13 @@ from holdfast.turn.payloads import blobs_named
 from holdfast.turn.source import load
 
 LOOKS = 5
-"""A run that moves while it is looked at is looked at again."""
+"""Maximum number of tries for a run that changes while it is checked."""
 
 _LOOSE = "no reference keeps that from being collected"
 
 
 class Finding(msgspec.Struct, frozen=True, gc=False):
-    """What was looked at of one run, what does not hold, and what cannot be told."""
+    """What was checked of one run, what is wrong, and what cannot be checked."""
 
     run: str
     rows: int
@@ -39,12 +40,12 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def problem(self) -> str:
-        """The first of them; empty if all holds."""
+        """The first problem; empty if there is none."""
         return self.problems[0] if self.problems else ""
 
 
 async def verify_run(store: Store, row: RunRow) -> Finding:
-    """Looks at one run. One that was removed meanwhile has no problem."""
+    """Checks one run. A run that was removed meanwhile has no problem."""
     finding = Finding(row.id, 0)
     for _ in range(LOOKS):
         earlier, finding = finding, await _looked_at(store, row)
@@ -78,6 +79,7 @@ async def _looked_at(store: Store, row: RunRow) -> Finding:
         problems += await _of_blobs(store, run, rows, loaded, contents)
         problems += await _of_input(store, row, loaded)
         problems += await _of_others(store, row, run)
+        problems += await of_streams(store, row.id, rows, contents)
         problems += await _unreadable(store, contents)
     except HoldfastError as error:  # says which row
         if not isinstance(error, CorruptJournal | BlobNotFound):
@@ -87,7 +89,7 @@ async def _looked_at(store: Store, row: RunRow) -> Finding:
 
 
 async def _unreadable(store: Store, contents: Contents) -> list[str]:
-    """What would be read next, and was written so that it cannot be: its checksum holds, or it has none."""
+    """Data that will be read next but cannot be decoded, although its checksum matches or it has none."""
     problems: list[str] = []
     for message in contents.messages:
         try:
@@ -108,7 +110,8 @@ def damaged_workers(workers: Sequence[WorkerRow]) -> list[Finding]:
 
 
 async def _of_blobs(store: Store, run: Run, rows: Sequence[Row], loaded: Loaded, contents: Contents) -> list[str]:
-    """Every payload kept as a blob must be there, and what a flow executes; and the references that keep them."""
+    """Checks that every payload kept as a blob exists, as well as what a flow executes, and the references that keep
+    them."""
     problems: list[str] = []
     named = blobs_named(loaded.turns) | {value.blob for value in contents.shown if value.blob}
     if run.style == "flow" and run.code:
@@ -132,7 +135,7 @@ async def _of_blobs(store: Store, run: Run, rows: Sequence[Row], loaded: Loaded,
 
 
 def _told_by(message: StoredMessage) -> tuple[str, ...]:
-    """What a message refers to; one that cannot be read says nothing, and is reported by itself."""
+    """The references of a message. One that cannot be read has none here, and is reported elsewhere."""
     try:
         return references_of((decode_event(message.body),))
     except CorruptJournal:
@@ -140,8 +143,8 @@ def _told_by(message: StoredMessage) -> tuple[str, ...]:
 
 
 async def _of_input(store: Store, row: RunRow, loaded: Loaded) -> list[str]:
-    """The hash of the arguments, as far as they are there: those of a retry are the original's, which may have had
-    others when it began."""
+    """Checks the hash of the arguments, as far as they are known: a retry has those of the original, which may have
+    been different when it began."""
     started = loaded.turns[0].events[0] if loaded.turns and loaded.turns[0].events else None
     if not isinstance(started, e.Started) or loaded.run.origin != 1 or started.retried_from:
         return []
@@ -153,7 +156,7 @@ async def _of_input(store: Store, row: RunRow, loaded: Loaded) -> list[str]:
 
 
 async def _of_others(store: Store, row: RunRow, run: Run) -> list[str]:
-    """Who holds it must be known; and a run that it waits for, and did not make, must know of it."""
+    """Checks that the holder is known, and that a run which it waits for, and did not start, knows of it."""
     problems: list[str] = []
     if row.instance and row.instance not in {worker.instance for worker in await store.workers()}:
         problems.append(f"its row says that worker instance {row.instance!r} holds it, and there is none")

@@ -1,5 +1,5 @@
-"""Waiting for runs to end: an end reached in this process is told with what it was, other hints of this process come at
-once, changes of others soon, and the poll is the truth."""
+"""Waiting for runs to end. An end in this process is reported with its outcome; other hints of this process arrive at
+once, changes of other processes soon, and polling finds everything."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from holdfast.ports.store import OTHERS, Store
 
 FIRST_LOOK, LONGEST_LOOK, POLL = 0.001, 0.02, 1.0
 EACH = 0.0001
-"""Seconds that lie between two looks for each who waits, however much others write: about twice what one look costs."""
+"""Minimum seconds between two looks per waiter, however much others write: about twice the cost of one look."""
 
 
 class Handle(Protocol):
-    """Of a run that was made here."""
+    """The handle of a run that was made here."""
 
     @property
     def id(self) -> str: ...
@@ -29,8 +29,8 @@ class Handle(Protocol):
 
 
 class Waiting:
-    """Wakes those who wait for news of a run, in the order in which they came. However many wait on an event loop, one
-    look serves them all."""
+    """Wakes callers that wait for news of a run, in the order in which they came. One look per event loop serves all of
+    them."""
 
     def __init__(self, store: Store) -> None:
         self.store: Store = store
@@ -41,8 +41,8 @@ class Waiting:
         self._hinted_on: dict[asyncio.AbstractEventLoop, list[Listening]] = {}
         self._unsubscribe = store.subscribe(self._hinted)
         self.is_settled_here: Callable[[str], bool] = nowhere
-        """Whether a worker of this process is about to hear what was written of the run: if that is its end, it tells
-        it, and there is no need to ask the store."""
+        """Whether a worker of this process is about to process what was written for the run. If that is the end, the
+        worker reports it, and the store need not be asked."""
         self.is_held_here: Callable[[str], bool] = nowhere
         """Whether a worker of this process advances the run."""
 
@@ -51,7 +51,7 @@ class Waiting:
         self._unsubscribe()
 
     def expect(self, handle: Handle) -> None:
-        """The handle of a run that begins here is told of its end, even before it asks."""
+        """Registers the handle of a run that begins here, so that it is told of the end even before it asks."""
         self._handles[handle.id] = handle
 
     def ended(self, end: e.ChildEnded) -> None:
@@ -71,7 +71,7 @@ class Waiting:
             self._wake(run, None, is_settled=self.is_settled_here(run))
 
     def _wake(self, run: str, end: e.ChildEnded | None, *, is_settled: bool = False) -> None:
-        """Wakes who listens; if a worker of this process is about to tell more, only who wants every hint."""
+        """Wakes the listeners; if a worker of this process is about to report more, only those that want every hint."""
         here = _running_loop()
         with self._lock:
             for listening in self._listening.get(run, ()):
@@ -95,11 +95,11 @@ class Waiting:
             listening.wake()
 
     def listen(self, run: str, *, every: bool = False) -> Listening:
-        """News of one run, for the running loop; `every`: of each of its turns that is told, not of its end alone."""
+        """News of one run, for the running loop. `every`: each reported turn, not only the end."""
         return Listening(self, run, every=every)
 
     def add(self, listening: Listening) -> None:
-        """Begins to listen."""
+        """Starts listening."""
         loop = listening.loop
         with self._lock:
             self._listening.setdefault(listening.run, {})[listening] = None
@@ -122,7 +122,7 @@ class Waiting:
 
 
 def nowhere(run: str) -> bool:
-    """No worker here."""
+    """Always False: there is no worker here."""
     return False
 
 
@@ -134,9 +134,9 @@ def _running_loop() -> asyncio.AbstractEventLoop | None:
 
 
 class _Looker:
-    """One per event loop with waiters: looks for what others wrote, less often while nothing changes. Once a second
-    all waiters are woken, whatever it sees, but for those whose run is advanced in this process: its worker tells
-    them, and looks after what it holds by itself."""
+    """One per event loop with waiters. Looks for writes of others, less often while nothing changes. Once a second it
+    wakes all waiters in any case, except those whose run a worker of this process advances: that worker reports the
+    end."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, waiting: Waiting) -> None:
         self._loop = loop
@@ -154,7 +154,7 @@ class _Looker:
         self._listening[listening] = None
 
     def remove(self, listening: Listening) -> bool:
-        """Removes a waiter; True if none is left."""
+        """Removes a waiter. Returns True if none is left."""
         self._listening.pop(listening, None)
         if self._listening:
             return False
@@ -162,7 +162,7 @@ class _Looker:
         return True
 
     def others_wrote(self) -> None:
-        """From any thread. Repeated calls do not wake waiters more often."""
+        """Others wrote. From any thread. Repeated calls do not wake waiters more often."""
         if not self._is_told:
             self._is_told = True
             with suppress(RuntimeError):  # the loop was closed: it has no waiters
@@ -170,7 +170,7 @@ class _Looker:
 
     @property
     def _least(self) -> float:
-        """Seconds between two changes taken up, at least."""
+        """Minimum seconds between two reactions to changes."""
         return min(max(FIRST_LOOK, EACH * len(self._listening)), POLL)
 
     def _sooner(self) -> None:
@@ -200,7 +200,8 @@ class _Looker:
 
 
 class Listening:
-    """`async with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was told."""
+    """`async with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was
+    reported."""
 
     __slots__ = ("_has_news", "_waiter", "_waiting", "end", "every", "loop", "run")
 
@@ -221,13 +222,13 @@ class Listening:
         self._waiting.remove(self)
 
     def wake(self) -> None:
-        """There is news, or looking again makes sense. On the thread of its loop."""
+        """Wakes the listener: there is news, or it should look again. On the thread of its loop."""
         self._has_news = True
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def next(self, left: float | None) -> None:
-        """Waits for news, or for a moment at which looking again makes sense, at most `left` seconds."""
+        """Waits for news, or until it should look again, at most `left` seconds."""
         if not self._has_news:
             self._waiter = self.loop.create_future()
             if left is None:

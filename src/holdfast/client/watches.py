@@ -1,7 +1,7 @@
-"""Watching a value that a run shows: the value now, then the newest after each change.
+"""Watches a value that a run exposes: the value now, then the newest after each change.
 
-However many watch one value on an event loop, one task looks for all of them: when the feed tells that the run has
-changed it reads the value once. A reader that is slow gets the newest, not what was between.
+One task per value and event loop serves all watchers: when the feed reports a change of the run, it reads the value
+once. A slow reader gets the newest value, not those in between.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Watch:
         self._task: asyncio.Task[None] | None = None
         self.readers: int = 0
         self.number: int = 0
-        """Rises with each change."""
+        """Grows with each change."""
         self.shown: Shown | None = None
         self.is_over: bool = False
         self.error: BaseException | None = None
 
     def join(self) -> None:
-        """One more reader."""
+        """Adds a reader."""
         self.readers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._look_on(), name=f"holdfast watch {self._name}")
 
     def leave(self) -> bool:
-        """One less; True if none is left."""
+        """Removes a reader. Returns True if none is left."""
         self.readers -= 1
         if self.readers or self._task is None:
             return not self.readers
@@ -98,7 +98,7 @@ class Watches:
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Watch]] = WeakKeyDictionary()
 
     async def values(self, run: str, name: str) -> AsyncGenerator[Shown]:
-        """What the run shows under that name, from now on, until it ends."""
+        """The values that the run exposes under that name, from now on, until it ends."""
         mine = self._by_loop.setdefault(asyncio.get_running_loop(), {})
         watch = mine.get((run, name))
         if watch is None or watch.is_over:

@@ -10,7 +10,7 @@ _SECRET = {"password", "sslpassword"}
 
 
 def options_in(query: str) -> list[tuple[str, str]]:
-    """The options after the question mark. As libpq reads them: a plus is a plus, there are no forms here."""
+    """The options after the question mark, as libpq reads them: a plus is a plus."""
     return parse_qsl(query.replace("+", "%2B"), keep_blank_values=True)
 
 

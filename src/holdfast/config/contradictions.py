@@ -86,7 +86,7 @@ def _check_leases(leases: LeaseSettings, said: Callable[[str], str]) -> None:
 
 
 def _refuse_keys(leases: LeaseSettings, names: tuple[str, ...], said: Callable[[str], str]) -> None:
-    """Keys that this type of leases does not have."""
+    """Refuses keys that this type of leases does not have."""
     for name in names:
         if getattr(leases, name) != getattr(LeaseSettings(), name):
             raise InvalidConfig(

@@ -1,4 +1,4 @@
-"""The keys as a table, made from the settings: names, variables, types; one value typed at a time. Pure."""
+"""The keys as a table, made from the settings: names, variables, types; parses one value at a time. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ URL_VARIABLE = "HOLDFAST_URL"
 FOREVER = "forever"
 
 _KUBERNETES = re.compile(r"_(SERVICE|PORT)(_|$)")
-"""What a cluster puts into the environment for a service that is called like us."""
+"""Variables that a cluster sets for a service called like us."""
 
 _WORDS: tuple[tuple[str, str], ...] = (("bool", "true or false"), ("int", "a whole number"), ("str", "a text"))
 
@@ -39,7 +39,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """Its name in messages."""
         section, dot, rest = self.name.rpartition(".")
         return f"[{section}] {rest}" if dot else rest
 
@@ -50,7 +50,7 @@ class Key(msgspec.Struct, frozen=True):
 
     @property
     def is_duration(self) -> bool:
-        """Whether it takes a length of time; one that may be None takes "forever" too."""
+        """Whether it takes a duration; one that may be None also takes "forever"."""
         return bool(self.type in {timedelta, timedelta | None})
 
 
@@ -70,7 +70,7 @@ def keys() -> Mapping[str, Key]:
 
 
 def typed(key: Key, raw: Any, origin: str) -> Any:
-    """The value of a key, or `InvalidConfig` that says where the wrong one stands."""
+    """The value of a key. Raises `InvalidConfig`, which says where the wrong value is."""
     if key.is_list and isinstance(raw, str):
         raise InvalidConfig(f"{origin}: {key.label} is a list of texts: write [{quoted(raw)}]")
     try:
@@ -99,7 +99,7 @@ def from_text(key: Key, text: str, origin: str) -> Any:
 
 
 def flattened(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The keys of a file as `section.key`; one that is unknown is refused with the nearest that is known."""
+    """The keys of a file as `section.key`. An unknown one is refused, with the nearest known one."""
     sections = {name.partition(".")[0] for name in keys() if "." in name}
     found: dict[str, Any] = {}
     for name, value in table.items():
@@ -114,7 +114,7 @@ def flattened(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def refuse_unknown_variables(names: Mapping[str, str]) -> None:
-    """Rejects a variable that is nearly one of ours, as a typo; others are ignored."""
+    """Refuses a variable that looks like a misspelt one of ours; others are ignored."""
     ours = {key.variable for key in keys().values()}
     for name in names:
         if not name.startswith(PREFIX) or name in ours or _KUBERNETES.search(name):
@@ -127,7 +127,7 @@ def refuse_unknown_variables(names: Mapping[str, str]) -> None:
 
 
 def shown(value: Any) -> str:
-    """A value as it would stand in a file."""
+    """A value as it would appear in a file."""
     if isinstance(value, timedelta):
         return quoted(_short(value))
     if value is None:
@@ -146,7 +146,7 @@ def _short(value: timedelta) -> str:
 
 
 def _nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """The one that is most like it, if any is."""
+    """The most similar name, if there is one."""
     import difflib  # not light, and only needed when something is wrong
 
     return difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)

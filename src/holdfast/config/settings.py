@@ -15,7 +15,8 @@ AtLeastOne = Annotated[int, Meta(ge=1)]
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where runs are kept. `max_connections` bounds what a process opens: of SQLite to read, of PostgreSQL in all."""
+    """Where runs are kept. `max_connections` limits the connections of a process: for reading on SQLite, in total on
+    PostgreSQL."""
 
     url: str = DEFAULT_URL
     auto_migrate: bool = True
@@ -27,10 +28,10 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
 class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Who grants leases, and for how long. The heartbeat is a third of `ttl`.
 
-    The rest is about a manager outside the store: where it is, under which `prefix` it keeps the leases of this store,
-    how to log in (`password_file`, `token_file`, `credentials`, `ca`, `certificate` and `private_key` are paths), and
-    whether workers use the store's leases when it does not answer ("store") or claim nothing until it does ("stop").
-    `bucket`, its `replicas`, `token_file` and `credentials` are for NATS.
+    The rest configures a manager outside the store: its address, the `prefix` under which it keeps the leases of this
+    store, how to log in (`password_file`, `token_file`, `credentials`, `ca`, `certificate` and `private_key` are
+    paths), and whether workers use the store's leases when it does not answer ("store") or claim nothing until it does
+    ("stop"). `bucket`, its `replicas`, `token_file` and `credentials` are for NATS.
     """
 
     type: Literal["store", "etcd", "nats"] = "store"
@@ -52,8 +53,8 @@ class LeaseSettings(msgspec.Struct, frozen=True, kw_only=True):
 class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a worker takes over the runs of others. Heartbeats and start-up recovery continue whatever `enabled` says.
 
-    The figures bound one pass; passes follow each other without waiting while slots are free and work is left. Without
-    start-up recovery (0) a restarted worker waits for its earlier lease to end, like any other.
+    The numbers limit one pass; passes follow each other without waiting while slots are free and work is left. Without
+    start-up recovery (0) a restarted worker waits until its earlier lease expires, like any other.
     """
 
     enabled: bool = True
@@ -63,11 +64,11 @@ class RecoverySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a store small; an app may say the first three for its own runs, a workflow `keep`.
+    """What keeps a store small. An app may set the first three for its own runs, a workflow `keep`.
 
     `keep`: how long ended runs stay ("forever": None). `snapshot_every` and `compact_after`: rows of a run between two
     snapshots (0: none), and before its journal is compacted (0: only when asked for). `sweep_interval`: how often
-    workers look for what may go; `blob_grace`: how long a blob stays that nothing refers to.
+    workers look for what can be removed; `blob_grace`: how long an unused blob is kept.
     """
 
     keep: timedelta | None = timedelta(days=30)
@@ -89,7 +90,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The HTTP API and the page. `tokens` is the file of `holdfast tokens`; `allowed_hosts` are host names it answers
-    for besides its own; with a `session_key` sessions outlive the process, and several processes share them."""
+    for besides its own; with a `session_key`, sessions survive restarts and are shared by several processes."""
 
     tokens: str = "holdfast-tokens.json"
     allowed_hosts: tuple[str, ...] = ()
@@ -97,7 +98,7 @@ class HttpSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it. `app` names one, or `discover` the folders in which workflows are found."""
+    """All settings. `app` names an app, or `discover` names folders with workflows."""
 
     app: str = ""
     discover: tuple[str, ...] = ()

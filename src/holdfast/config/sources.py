@@ -1,8 +1,8 @@
-"""From files, environment and flags to settings. Every value remembers where it was set.
+"""Reads settings from files, environment and flags. Every value remembers where it was set.
 
-Looked for from the current folder upwards: the first folder with a `holdfast.toml`, or with a `pyproject.toml` that has
-`[tool.holdfast]`, is the project's, and paths in the file are relative to it. `HOLDFAST_CONFIG` (or `--config`) names
-the file instead, and then nothing else is looked for.
+The search goes from the current folder upwards: the first folder with a `holdfast.toml`, or with a `pyproject.toml`
+that has `[tool.holdfast]`, is the project's folder, and paths in the file are relative to it. `HOLDFAST_CONFIG` (or
+`--config`) names the file instead, and then nothing else is looked for.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _parsed: dict[Path, tuple[tuple[int, int], dict[str, Any]]] = {}
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings, where each key's value came from, and the folder that paths are relative to."""
+    """Settings, the origin of each value, and the folder that paths are relative to."""
 
     settings: Configuration
     origins: Mapping[str, str]
@@ -36,14 +36,14 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     file: Path | None = None
 
     def is_given(self, name: str) -> bool:
-        """Whether it was set anywhere."""
+        """Whether the key was set anywhere."""
         return self.origins[name] != DEFAULT
 
 
 def load(
     *, folder: Path | None = None, environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None
 ) -> Loaded:
-    """The settings that hold in a folder. `flags` are by key: `{"leases.ttl": timedelta(…)}`, None for not given."""
+    """The settings for a folder. `flags` are by key: `{"leases.ttl": timedelta(…)}`, None for not given."""
     here = (folder or Path.cwd()).absolute()
     given = os.environ if environ is None else environ
     file = find_file(here, given)
@@ -70,11 +70,11 @@ def load(
 
 
 def find_file(folder: Path, environ: Mapping[str, str]) -> Path | None:
-    """The file that holds for a folder, or None. A file that is named has to be there."""
+    """The configuration file for a folder, or None. A file named explicitly must exist."""
     if named := environ.get(FILE_VARIABLE):
         path = (folder / named).absolute()
         if not path.is_file():
-            raise InvalidConfig(f"there is no configuration file {path}")
+            raise InvalidConfig(f"the configuration file does not exist: {path}")
         return path
     for place in (folder, *folder.parents):
         own, project = place / FILE, place / PROJECT
@@ -87,10 +87,10 @@ def find_file(folder: Path, environ: Mapping[str, str]) -> Path | None:
 
 
 def _trusted(path: Path, folder: Path) -> Path:
-    """A file in a parent folder that another user could have written must not decide what is imported here."""
+    """Refuses a file in a parent folder that another user could have written: it decides what is imported here."""
     owner = path.stat().st_uid
     if path.parent != folder and hasattr(os, "getuid") and owner not in {0, os.getuid()}:
-        raise InvalidConfig(f"{path} belongs to another user; to use it all the same, name it: --config {path}")
+        raise InvalidConfig(f"{path} belongs to another user; to use it anyway, name it: --config {path}")
     return path
 
 
@@ -103,7 +103,7 @@ def _has_section(project: Path) -> bool:
 
 
 def _table(file: Path) -> dict[str, Any]:
-    """What a file says. Read once for each state of the file: apps of one process ask often."""
+    """The contents of a file. Read once for each state of the file: apps of one process ask often."""
     try:
         stat = file.stat()
         state = (stat.st_mtime_ns, stat.st_size)
@@ -130,7 +130,7 @@ def _parse(file: Path) -> dict[str, Any]:
 
 
 def _read_env(path: Path) -> dict[str, str]:
-    """Our variables in a `.env` beside the configuration: NAME=value, quotes around the value are taken off."""
+    """Our variables in a `.env` beside the configuration: NAME=value, without quotes around the value."""
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
@@ -146,7 +146,7 @@ def _read_env(path: Path) -> dict[str, str]:
 
 
 def _settings(values: Mapping[str, Any], base: Path | None) -> Configuration:
-    """Sections put together; the address of a SQLite file relative to the project's folder, if that is known."""
+    """The combined sections; the address of a SQLite file is relative to the project's folder, if that is known."""
     sections: dict[str, dict[str, Any]] = {}
     top: dict[str, Any] = {}
     for name, value in values.items():
@@ -172,6 +172,6 @@ def _anchored(url: str, base: Path) -> str:
 
 
 def _flag(key: Key) -> str:
-    """Options that may be repeated are named in the singular."""
+    """The name of the flag. Repeatable options are singular."""
     name = key.name.rpartition(".")[2].replace("_", "-")
     return f"--{name.removesuffix('s') if key.is_list else name}"

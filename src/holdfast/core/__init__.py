@@ -1,9 +1,9 @@
-"""The deciding part of Holdfast: pure, without I/O, clock, chance or threads.
+"""The deciding part of Holdfast: pure, without I/O, clock, randomness or threads.
 
 ::
 
     events ──▶ turn (a journal row) ──▶ run (the fold) ──▶ doing · status · step · limits
     commands ◀── program ◀── passes (where the running pass begins)
 
-Nothing here knows a store, a worker or asyncio. Time, chance and ids come in as arguments.
+Nothing here knows a store, a worker or asyncio. Time, randomness and ids are arguments.
 """

@@ -1,4 +1,4 @@
-"""Whether a run would take a signal or an update, by what its definition says (`authoring.script.accepted`). Pure."""
+"""Whether a run would take a signal or an update, by its definition (`authoring.script.accepted`). Pure."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ _ADVICE = ". Was the type changed since it was stored?"
 
 
 def refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
-    """Why runs of that definition do not take the signal with this value; None if they do, or if it does not say."""
+    """Why runs of that definition do not take the signal with this value; None if they do, or if the definition does
+    not say."""
     known = spec.accepts()
     return _refusal(spec, "signal", name, data, known, f"Signal[{{}}]({name!r})")
 
 
 def update_refusal(spec: WorkflowSpec, name: str, data: bytes) -> str | None:
-    """The same of an update."""
+    """The same for an update."""
     known = {one.name: one.question for one in spec.updates().values()}
     return _refusal(spec, "update", name, data, known, f"Update[{{}}, …]({name!r})")
 
@@ -46,7 +47,7 @@ def _refusal(
 
 
 def misfit(name: str, error: NotDecodable) -> str:
-    """Where a given value does not fit its type, and why: not a word of it being stored."""
+    """Where and why a value does not match its type, without repeating the value."""
     text = str(error)
     if _MISFIT in text:
         text = text.partition(_MISFIT)[2].partition(_ADVICE)[0].removeprefix(f" at {error.path}").removeprefix(": ")

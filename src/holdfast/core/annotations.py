@@ -1,7 +1,7 @@
-"""Reads annotations into trees of nodes (`core.nodes`, `core.compounds`), and says clearly when one cannot be stored.
+"""Reads annotations into trees of nodes (`core.nodes`, `core.compounds`).
 
-Classes are read field by field, generics with their arguments put in, forward references resolved where they were
-written. What remains unknown (an open file, a client, a callable) is `Unsupported`, at definition time.
+Classes are read field by field, generics with their arguments, and forward references are resolved where they were
+written. Types that cannot be stored (an open file, a client, a callable) raise `Unsupported`, at definition time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ Bindings = Mapping[Any, Any]
 
 
 class Unsupported(Exception):
-    """An annotation that cannot be stored; the text says why and what to use."""
+    """An annotation that cannot be stored. The text says why, and what to use."""
 
 
 def build(annotation: Any) -> Node:
@@ -99,7 +99,7 @@ def reachable(root: Node) -> list[Node]:
 
 
 def hints_of(thing: Any, whose: str) -> dict[str, Any]:
-    """The annotations of a class or function, forward references resolved; `whose` begins the sentence if not."""
+    """The annotations of a class or function, with forward references resolved. `whose` begins the error message."""
     try:
         return typing.get_type_hints(thing, include_extras=True)
     except NameError as error:
@@ -109,7 +109,7 @@ def hints_of(thing: Any, whose: str) -> dict[str, Any]:
 
 
 class _Builder:
-    """Builds one tree; remembers the classes it is in the middle of, so that types may contain themselves."""
+    """Builds one tree. Remembers the classes it is inside, so that types may contain themselves."""
 
     def __init__(self) -> None:
         self._classes: dict[Any, Fields] = {}
@@ -197,7 +197,7 @@ Part = tuple[str, str, Callable[[], Any] | None]
 
 
 def _fields_of(cls: Any) -> tuple[str, list[Part]] | None:
-    """How a class is put together, and its parts: attribute, JSON key, default."""
+    """How a class is built, and its parts: attribute, JSON key, default."""
     if issubclass(cls, msgspec.Struct):
         return "struct", [(f.name, f.encode_name, _default(f, msgspec.NODEFAULT)) for f in msgspec.structs.fields(cls)]
     if dataclasses.is_dataclass(cls):
@@ -213,7 +213,7 @@ def _fields_of(cls: Any) -> tuple[str, list[Part]] | None:
 
 
 def _optional_keys(cls: Any, hints: Mapping[str, Any]) -> frozenset[str]:
-    """The keys a TypedDict may lack. Its own list is wrong where annotations are text (PEP 563)."""
+    """The optional keys of a TypedDict. Its own list is wrong where annotations are text (PEP 563)."""
     marks = {name: typing.get_origin(hint) for name, hint in hints.items()}
     required = {name for name, mark in marks.items() if mark is typing.Required}
     optional = {name for name, mark in marks.items() if mark is typing.NotRequired}
@@ -261,7 +261,7 @@ def _exactly(cls: type) -> Callable[[object], bool]:
 
 
 def _unwrapped(annotation: Any, bindings: Bindings) -> Any:
-    """The annotation without what only checkers need, with type variables replaced."""
+    """The annotation without the parts that only type checkers need, with type variables replaced."""
     while True:
         if annotation is None:
             return type(None)
@@ -289,7 +289,7 @@ def _without_metadata(annotation: Any) -> Any:
 
 
 def _bindings(cls: type, args: tuple[Any, ...]) -> dict[Any, Any]:
-    """What the type variables of a class, and of the generic classes it inherits from, stand for."""
+    """The types that the type variables of a class, and of its generic base classes, stand for."""
     found: dict[Any, Any] = dict(zip(getattr(cls, "__parameters__", ()), args, strict=False))
     for inherited in getattr(cls, "__orig_bases__", ()):
         parent = typing.get_origin(inherited)

@@ -1,4 +1,4 @@
-"""What happens to the attempts of steps. `core.events` has the whole set."""
+"""Events of the attempts of steps. `core.events` has the whole set."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from holdfast.core.failure import Failure
 
 class Limited(Event, frozen=True, tag="limited", kw_only=True):
     """Steps and their limits: `waiting` are scheduled and wait for a place (by key: the names of their limits), `begun`
-    have got theirs, and begin. Like `Released` it is told last in its row."""
+    have a place, and begin. Like `Released` it is the last event of its row."""
 
     waiting: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     begun: tuple[str, ...] = ()
 
 
 class HeldBack(Event, frozen=True, tag="held_back", kw_only=True):
-    """An attempt asked for its limit to be quiet until then. It did not fail; the next one waits for a place."""
+    """An attempt asked for a pause of its limit. It did not fail; the next attempt waits for a place."""
 
     key: str
     attempt: int
@@ -26,7 +26,7 @@ class HeldBack(Event, frozen=True, tag="held_back", kw_only=True):
 
 
 class StepCompleted(Carrier, frozen=True, tag="done", kw_only=True):
-    """A step's body returned. `sent`: what its attempt sent to streams, so with failures."""
+    """A step's body returned. `sent`: what its attempt sent to streams (failures have this too)."""
 
     key: str
     sent: tuple[Span, ...] = ()

@@ -1,4 +1,4 @@
-"""Attributes: what a run is found by. Names and texts, checked where they are given."""
+"""Attributes, by which runs are found: names and texts, checked where they are given."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from holdfast.errors import InvalidInput
 T = TypeVar("T")
 
 LONGEST = 1024
-"""Bytes of an attribute."""
+"""Maximum bytes of an attribute."""
 
 
 def checked_attributes(given: Mapping[str, str] | None) -> dict[str, str]:
-    """Attributes of a run, or those that a run must have."""
+    """Attributes of a run, or those to filter by."""
     if given is None:
         return {}
     check_mapping(given)
@@ -23,7 +23,7 @@ def checked_attributes(given: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def changed_attributes(given: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Attributes that a run gives itself; None removes one."""
+    """Changes of a run's attributes; None removes one."""
     return {_name(name): None if text is None else _text(name, text) for name, text in given.items()}
 
 

@@ -1,9 +1,9 @@
 """JSON with a budget: a value whose JSON would be too large is refused before memory is spent on it.
 
-A Python value may refer to one part many times: 40 lists, each twice in the next, are 2^40 values in JSON. Only going
-through a value shows what it takes. So it is written into a buffer that cannot grow, and into a larger one if that was
-full: msgspec goes through the value, and stops where the buffer ends. This takes half a microsecond more than writing
-without a budget. Values that cannot multiply do without: single ones, and classes of such.
+A Python value may refer to one part many times: 40 lists, each twice in the next, are 2^40 values in JSON. Only
+traversing a value shows its size. So msgspec writes it into a buffer that cannot grow, stops where the buffer ends, and
+tries a larger buffer. This takes half a microsecond more than writing without a budget. Values that cannot multiply,
+single ones and classes of such, need no budget.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TooLarge(Exception):
 
 
 def bounded(encoder: msgspec.json.Encoder) -> Callable[[Any], bytes]:
-    """Its `encode`, which raises `TooLarge` above the limit."""
+    """An `encode` that raises `TooLarge` above the limit."""
     encode_single, write = encoder.encode, encoder.encode_into
 
     def encode(value: Any) -> bytes:
@@ -46,7 +46,8 @@ def bounded(encoder: msgspec.json.Encoder) -> Callable[[Any], bytes]:
 
 
 def check_room(value: Any) -> None:
-    """Raises `TooLarge` if the JSON of a value is above the limit. What JSON cannot hold is for others to find."""
+    """Raises `TooLarge` if the JSON of a value is above the limit. Values that JSON cannot hold pass: other checks find
+    them."""
     try:
         _written(_write_anything, value)
     except (TypeError, ValueError, RecursionError):
@@ -66,7 +67,7 @@ def _written(write: Write, value: Any) -> bytearray:
 
 
 def _fields(value: Any) -> Any:
-    """The fields of a Pydantic model; nothing of another object that msgspec does not know."""
+    """The fields of a Pydantic model; nothing for other objects that msgspec does not know."""
     if not hasattr(value, "__pydantic_fields_set__"):
         return None
     fields: dict[str, Any] = {**value.__dict__, **(value.__pydantic_extra__ or {})}

@@ -1,8 +1,8 @@
-"""JSON for one annotation: encode, decode, and prove that what was written comes back equal.
+"""JSON for one annotation: encodes, decodes, and proves that the bytes decode to an equal value.
 
-msgspec does the work whole where it can; a tree of nodes (`core.nodes`) does where it cannot. Every byte string given
-out has been decoded again and compared with the value it came from, so stored data never means something else than
-what was stored. All errors name the place: ``order.items[3].price``.
+msgspec does all the work where it can, otherwise a tree of nodes (`core.nodes`) does. All returned bytes have been
+decoded again and compared with the original value, so stored data never changes its meaning. All errors name the place:
+``order.items[3].price``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.errors import NotDecodable, NotEncodable, PayloadTooLarge
 __all__ = ["MAX_PAYLOAD", "Codec", "compile_codec", "encode_plain", "is_too_deep"]
 
 _MOST_PARTS = 1000
-"""Of a value that is written without a budget, by its annotation."""
+"""The encoder of values without a budget, by annotation."""
 
 _SMALL = 2 * MAX_DEPTH  # bytes: nothing shorter can be nested too deeply
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
@@ -39,9 +39,8 @@ _decode_any = msgspec.json.Decoder().decode
 
 
 class Codec:
-    """A compiled annotation. `outer` levels of nesting belong to the caller and do not count.
-
-    `to_bytes` writes a value without proving anything; it may raise whatever the author's hooks do.
+    """A compiled annotation. `outer` levels of nesting belong to the caller and do not count. `to_bytes` writes a value
+    without the proof; it may raise any error of the author's hooks.
     """
 
     __slots__ = ("_decode", "_is_open", "to_bytes")
@@ -77,7 +76,7 @@ class Codec:
         raise _not_encodable(what, Problem(problem.path, f"does not come back equal: {problem.reason}"))
 
     def decode(self, data: bytes | msgspec.Raw, what: str, outer: int = 0) -> Any:
-        """The value that stored `data` stands for."""
+        """The value of stored `data`."""
         if self._is_open and len(data) > _SMALL and is_too_deep(bytes(data), MAX_DEPTH + outer):
             raise NotDecodable(f"{what}: the stored data is nested more than {MAX_DEPTH} levels deep.")
         try:
@@ -107,7 +106,7 @@ class Codec:
 
 
 def compile_codec(annotation: Any) -> Codec:
-    """The codec of an annotation, made once; `Unsupported` if there is none."""
+    """The codec of an annotation, cached. Raises `Unsupported` if there is none."""
     try:
         return _compiled(annotation)
     except TypeError:  # not hashable: Annotated with a list, say
@@ -115,7 +114,7 @@ def compile_codec(annotation: Any) -> Codec:
 
 
 def encode_plain(value: Any, what: str) -> bytes:
-    """The JSON of a value that is plain already; `PayloadTooLarge` above the limit."""
+    """The JSON of a value that is already plain. Raises `PayloadTooLarge` above the limit."""
     try:
         return _encode_bounded(value)
     except TooLarge:
@@ -125,7 +124,7 @@ def encode_plain(value: Any, what: str) -> bytes:
 def is_too_deep(data: bytes, limit: int) -> bool:
     """Whether JSON is nested more than `limit` levels deep.
 
-    With the strings taken out only brackets remain; each pass removes the innermost pairs, that is one level.
+    Strings are removed first; then each pass removes the innermost pairs of brackets, which is one level.
     """
     if data.count(b"[") + data.count(b"{") <= limit:
         return False
@@ -154,7 +153,7 @@ _compiled = lru_cache(maxsize=4096)(_compile)
 
 
 def _parts(node: Node, above: tuple[Node, ...]) -> float:
-    """How many single values one of this annotation can hold."""
+    """How many single values a value of this annotation can hold."""
     if isinstance(node, (Scalar, Choice)):
         return 1
     if not isinstance(node, (Fields, Pairs, Union)) or node in above or len(above) > MAX_DEPTH:
@@ -196,7 +195,7 @@ def _too_large(what: str, path: str, size: int | None) -> PayloadTooLarge:
 
 
 def _refused(value: Any, error: Exception, path: str, what: str, depth: int) -> NotEncodable:
-    """Why a value was refused, as precisely as can be said."""
+    """Why a value was refused, as precisely as possible."""
     found = find_obstacle(value, path, depth=depth)
     if found is not None:
         return _not_encodable(what, found)

@@ -1,4 +1,4 @@
-"""What a program asks for. A closed set: the engine matches it to the end, and each has one event that records it."""
+"""What a program asks for. A closed set: the engine matches all of them, and each has one event that records it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Send(Asked, frozen=True):
 
 
 class Expose(Asked, frozen=True):
-    """Show a value to the outside."""
+    """Expose a value."""
 
     name: str
     value: bytes
@@ -115,13 +115,13 @@ class Answer(Asked, frozen=True):
 
 
 class SetAttributes(Asked, frozen=True):
-    """Change what the run is found by."""
+    """Change the run's attributes."""
 
     attributes: dict[str, str | None]
 
 
 class Patch(Asked, frozen=True):
-    """Remember that this run takes the new path."""
+    """Record that this run takes the new path."""
 
     name: str
 
@@ -134,7 +134,7 @@ class Enter(Asked, frozen=True):
 
 
 class Keep(Asked, frozen=True):
-    """A saga ended well: these steps need no undo any more."""
+    """A saga succeeded: these steps no longer need an undo."""
 
     keys: tuple[str, ...]
 
@@ -146,8 +146,8 @@ class Complete(Asked, frozen=True):
 
 
 class Fail(Asked, frozen=True):
-    """An error left the body. `from_step`: it was a step's, whose own policy has been spent, or one that the workflow's
-    policy does not retry."""
+    """An error left the body. `from_step`: it is the final error of a step, or one that the workflow's policy does not
+    retry."""
 
     failure: Failure
     from_step: bool = False
@@ -191,7 +191,7 @@ Command: TypeAlias = (
 
 
 def carry(data: bytes, blobs: dict[str, bytes]) -> tuple[msgspec.Raw, str, tuple[str, ...]]:
-    """A payload, still plain, as the `value`, `blob` and `refs` of an event; a large one is added to `blobs`."""
+    """A plain payload as the `value`, `blob` and `refs` of an event; a large one is added to `blobs`."""
     refs = references_in(data) if MARK in data else ()  # most payloads refer to nothing
     if len(data) <= MAX_INLINE:
         return msgspec.Raw(data), "", refs

@@ -1,7 +1,7 @@
 """Nodes of types with members: classes, and unions of them.
 
-A union whose members JSON tells apart (``int | str | None``) is stored as it is. In any other, the member stands under
-a tag taken from the annotation itself: ``{"$Order": {…}}``. Tags are only ever compared with the members of the
+A union whose members have different JSON types (``int | str | None``) is stored as it is. In any other, the member is
+stored under a tag from the annotation: ``{"$Order": {…}}``. Tags are only ever compared with the members of the
 annotation; no class is looked up by a name found in data.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["Field", "Fields", "Model", "Union"]
 
 
 class Field(NamedTuple):
-    """A part of a class: its attribute, its key in JSON, its node, and what makes its value when it is missing."""
+    """A part of a class: its attribute, its JSON key, its node, and its default."""
 
     name: str
     key: str
@@ -115,7 +115,7 @@ class Model(Node):
 
 
 class Union(Node):
-    """One of several types: told apart by JSON kind if they all differ, else by tag."""
+    """One of several types: distinguished by JSON kind if all differ, else by tag."""
 
     def __init__(self, annotation: Any) -> None:
         super().__init__(annotation)
@@ -124,7 +124,7 @@ class Union(Node):
         self._or_none = False
 
     def settle(self, members: Iterable[Node]) -> None:
-        """Takes its members and decides how to tell them apart."""
+        """Takes its members and decides how to distinguish them."""
         self.members = tuple(members)
         self.kinds: frozenset[str] = frozenset().union(*(member.kinds for member in self.members))
         inner = [member for member in self.members if member.annotation is not type(None)]
@@ -144,7 +144,7 @@ class Union(Node):
         return self._or_none
 
     def tagged(self) -> list[tuple[str | None, Node]]:
-        """The members but None, each with the tag it is stored under; None where JSON itself tells them apart."""
+        """The members without None, each with its tag; None where JSON itself distinguishes them."""
         return [(None if self.is_plain else tag, member) for tag, member in self._by_tag.items()]
 
     def accepts(self, value: object) -> bool:
@@ -194,7 +194,7 @@ class Union(Node):
 
 
 def _is_discriminable(members: list[Node]) -> bool:
-    """Whether msgspec can tell these apart by what JSON they are."""
+    """Whether msgspec can distinguish these by their JSON kinds."""
     if len(members) > 1 and any("model" in member.kinds for member in members):
         return False
     literal = [member for member in members if not (isinstance(member, Fields) and member.json_tag is not None)]

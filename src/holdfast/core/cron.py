@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # imported where they are used: most processes have no schedu
 
 _DAY = timedelta(days=1)
 _WIDEST = timedelta(hours=26)
-"""No change of offset is larger: Samoa left out a day."""
+"""Larger than any change of offset: Samoa once skipped a day."""
 
 _NONE, _SECOND = timedelta(0), timedelta(seconds=1)
 _PROBE = datetime(2000, 1, 1)  # noqa: DTZ001 - a local time: any will do to read an expression
@@ -35,7 +35,7 @@ MOST_TEXT = 200
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> ZoneInfo:
-    """The zone of that name, or `InvalidSchedule`."""
+    """The zone of that name. Raises `InvalidSchedule` if there is none."""
     from zoneinfo import ZoneInfo
 
     try:
@@ -48,7 +48,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def check_cron(text: object) -> str:
-    """The expression with single blanks, or `InvalidSchedule` that says what is wrong with it."""
+    """The expression with single spaces. Raises `InvalidSchedule`, which says what is wrong."""
     if not isinstance(text, str) or len(text) > MOST_TEXT:
         raise InvalidSchedule(f"cron={str(text)[:60]!r}: give text such as '0 3 * * *'.")
     expression = " ".join(text.split())
@@ -66,13 +66,13 @@ def check_cron(text: object) -> str:
     except (AssertionError, ValueError, IndexError, TypeError):  # what cronsim does not foresee, such as "MON#1/2"
         raise InvalidSchedule(f"cron={text!r} cannot be read. An example: '0 3 * * MON-FRI'.") from None
     if next(parsed, None) is None:
-        raise InvalidSchedule(f"cron={text!r}: this date never comes. Check day and month.")
+        raise InvalidSchedule(f"cron={text!r}: this date does not exist. Check day and month.")
     return expression
 
 
 def _problem(text: str) -> str:
     field = text.removeprefix("Bad ")
-    return f"the {field} is not valid, or never comes" if field != text else text.lower()
+    return f"the {field} is not valid, or never occurs" if field != text else text.lower()
 
 
 def cron_words(expression: str) -> str:
@@ -81,7 +81,7 @@ def cron_words(expression: str) -> str:
 
 
 def is_fixed(expression: str) -> bool:
-    """Whether its slots are local times, of which none comes twice."""
+    """Whether its slots are local times, none of which occurs twice."""
     minute, hour = expression.split(" ")[-5:-3]
     return not set("*/") & set(minute + hour)
 
@@ -105,7 +105,8 @@ def _fixed(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetim
 
 
 def _elapsed(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
-    """Between two changes of offset local time is elapsed time: walk the calendar there, and begin again behind."""
+    """Slots by elapsed time. Between two changes of offset local time is elapsed time, so it walks the calendar up to a
+    change and starts again behind it."""
     base, start = after, after.astimezone(zone).replace(tzinfo=None, fold=0)
     while True:
         offset = base.astimezone(zone).utcoffset() or _NONE
@@ -123,14 +124,14 @@ def _elapsed(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datet
 
 
 def _calendar(expression: str, start: datetime) -> CronSim:
-    """The walk over local times; without a zone cronsim has no rules of its own for changes of offset."""
+    """A walk over local times. Without a zone, cronsim applies no rules for changes of offset."""
     from cronsim import CronSim
 
     return CronSim(expression, start)
 
 
 def _walls(expression: str, start: datetime) -> Iterator[datetime]:
-    """Local times after `start` that match, as far as the calendar goes."""
+    """The matching local times after `start`, up to the end of the calendar."""
     try:
         for wall in _calendar(expression, start):
             if wall.year >= _LAST_YEAR:
@@ -141,7 +142,7 @@ def _walls(expression: str, start: datetime) -> Iterator[datetime]:
 
 
 def _instant_of(wall: datetime, zone: ZoneInfo) -> datetime:
-    """The instant of a local time: the first of two; of a time that is left out, the end of what is left out."""
+    """The instant of a local time: the first of two; for a skipped time, the end of the gap."""
     at = wall.replace(tzinfo=zone).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return at
@@ -149,7 +150,7 @@ def _instant_of(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _next_change(zone: ZoneInfo, low: datetime, high: datetime) -> datetime | None:
-    """The first instant after `low`, up to `high`, with another offset than `low`. Looked for day by day."""
+    """The first instant after `low`, up to `high`, with a different offset. Searches day by day."""
     offset, at = low.astimezone(zone).utcoffset(), low
     while at < high:
         until = min(at + _DAY, high)
@@ -160,7 +161,7 @@ def _next_change(zone: ZoneInfo, low: datetime, high: datetime) -> datetime | No
 
 
 def _change_between(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
-    """Where the offset of `low` ends: offsets change at whole seconds."""
+    """The instant at which the offset of `low` ends. Offsets change at whole seconds."""
     offset = low.astimezone(zone).utcoffset()
     first, last = int(low.timestamp()), int(high.timestamp())
     while last - first > 1:

@@ -1,9 +1,9 @@
-"""Which of several definitions of one schedule counts, while workers of two deploys live side by side.
+"""Which of several definitions of a schedule applies while workers of two deploys run side by side.
 
-Of the definitions that live workers declare, the one that this store first saw last counts. So a new deploy takes over
-with its first worker, an old worker that restarts changes nothing, and after a rollback, when the last new worker has
-gone, the old definition counts again. One that a person makes with `app.schedule` counts until a newer one is declared.
-If no live worker declares any, what counted last still does.
+Of the definitions that live workers declare, the newest to this store applies. So a new deploy takes over with its
+first worker, an old worker that restarts changes nothing, and after a rollback, when the last new worker has gone, the
+old definition applies again. A definition made with `app.schedule` applies until a newer one is declared. If no live
+worker declares any, the last one still applies.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import msgspec
 from holdfast.core.schedule import Declared, Definition, ScheduleState
 
 REMEMBERED = 20
-"""Definitions of a schedule whose first sight is remembered."""
+"""Maximum number of definitions of a schedule that are remembered."""
 
 
 def declared(
     state: ScheduleState | None, definition: Definition, *, instance: str, by: str, live: Collection[str], now: datetime
 ) -> ScheduleState:
-    """The schedule once a worker has declared this definition."""
+    """The schedule after a worker has declared this definition."""
     if state is None:
         first = Declared(digest=definition.digest, number=1, by=by, instances=(instance,), definition=definition)
         return ScheduleState(definition=definition, made_at=now, cursor=now, declared=(first,))
@@ -38,7 +38,7 @@ def declared(
 
 
 def made_by_hand(state: ScheduleState | None, definition: Definition, *, by: str, now: datetime) -> ScheduleState:
-    """The schedule once a person has made or changed it."""
+    """The schedule after a person has made or changed it."""
     number = 1 if state is None else _newest(state) + 1
     one = Declared(digest=definition.digest, number=number, by=by, definition=definition, by_hand=True)
     if state is None:
@@ -51,7 +51,7 @@ def made_by_hand(state: ScheduleState | None, definition: Definition, *, by: str
 
 
 def settled(state: ScheduleState, live: Collection[str], now: datetime) -> ScheduleState:
-    """The schedule with the definition that counts, as these instances live."""
+    """The schedule with the definition that applies while these instances are alive."""
     found = [_living(one, live) for one in state.declared]
     candidates = [one for one in found if one.definition is not None]
     if not candidates:
@@ -64,7 +64,8 @@ def settled(state: ScheduleState, live: Collection[str], now: datetime) -> Sched
 
 
 def with_definition(state: ScheduleState, definition: Definition, now: datetime) -> ScheduleState:
-    """The schedule with this definition from now on. A new timetable begins now; what the old one missed is over."""
+    """The schedule with this definition from now on. A new timetable begins now; slots missed by the old one are
+    over."""
     if definition == state.definition:
         return state
     if definition.timetable == state.definition.timetable:
@@ -80,7 +81,7 @@ def is_declared(state: ScheduleState, live: Collection[str]) -> bool:
 
 
 def has_rivals(state: ScheduleState) -> bool:
-    """Whether workers of several deploys declare it, as far as is known."""
+    """Whether workers of several deploys declare it, as far as known."""
     return sum(bool(one.instances) for one in state.declared) > 1
 
 
@@ -91,7 +92,7 @@ def _living(one: Declared, live: Collection[str]) -> Declared:
 
 
 def _remembered(found: list[Declared]) -> tuple[Declared, ...]:
-    """All that may count, and of the rest the newest."""
+    """All definitions that may apply, and the newest of the others."""
     ranked = sorted(found, key=lambda one: (one.definition is not None, one.number), reverse=True)
     return tuple(sorted(ranked[:REMEMBERED], key=lambda one: one.number))
 

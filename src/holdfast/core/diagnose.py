@@ -36,7 +36,7 @@ def find_obstacle(value: object, path: str, *, depth: int = MAX_DEPTH) -> Proble
 
 
 def find_difference(value: Any, back: Any, path: str) -> Problem | None:
-    """The first place where `back` is not what `value` was; None if they are the same, part by part."""
+    """The first place where `back` differs from `value`; None if they are equal."""
     if _equal(value, back):
         return None
     if type(value) is not type(back):
@@ -77,7 +77,7 @@ def _obstacle(value: Any, path: str, depth: int, above: tuple[int, ...]) -> Prob
 
 
 def _unfit(value: object) -> str:
-    """Why JSON cannot hold a value without parts, or nothing."""
+    """Why JSON cannot hold a value without parts; empty if it can."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"is {value}, which JSON cannot hold. Use None, or a text, for it"
     if isinstance(value, str):
@@ -116,7 +116,7 @@ def _unfit_key(key: object) -> str:
 
 
 def _children(value: Any) -> _Children | None:
-    """The parts of a value with the step that leads to each, or None if it has none."""
+    """The parts of a value with the path step to each; None if it has none."""
     if is_dict(value):
         return ((f"[{_shown(key)}]", part) for key, part in value.items())
     if is_named(value):

@@ -20,13 +20,13 @@ from holdfast.core.run import Run
 from holdfast.core.status import Status
 
 SHOWN = 4
-"""How many of the things a run does at once are kept; the rest are counted."""
+"""Maximum number of concurrent activities that are kept; the rest are counted."""
 
 SHORT = 200
-"""Characters kept of an error or a reason."""
+"""Maximum characters of an error or a reason."""
 
 LONG = 1000
-"""Characters kept of why a run is paused: it says what to do."""
+"""Maximum characters of why a run is paused, which says what to do."""
 
 Kind: TypeAlias = Literal[
     "step",
@@ -46,7 +46,7 @@ Kind: TypeAlias = Literal[
 
 
 class Occupation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """One thing a run does or waits for. `attempt` is the one in flight, or, between two, the one that failed."""
+    """One thing that a run does or waits for. `attempt` is the running one or, between two, the one that failed."""
 
     kind: Kind
     name: str
@@ -57,7 +57,7 @@ class Occupation(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Doing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """All of it: the first few, and how many more."""
+    """Everything that a run does: the first few, and how many more."""
 
     now: tuple[Occupation, ...] = ()
     more: int = 0
@@ -104,7 +104,7 @@ def not_begun(workflow: str, available_at: datetime | None, after: Sequence[str]
 
 
 def encode_now(run: Run) -> bytes:
-    """`doing` as it is stored. Most turns ask for one step, whose first attempt begins: that is put together once."""
+    """`doing` in stored form. Most turns ask for one step whose first attempt begins; that form is built once."""
     steps = run.steps
     if len(steps) == 1 and run.status is Status.RUNNING and not run.waits and run.end is None and run.retry is None:
         (step,) = steps.values()
@@ -121,7 +121,7 @@ def _first_attempt(key: str) -> bytes:
 
 
 def encode_doing(value: Doing) -> bytes:
-    """As stored in the run's row; nothing to say is stored as nothing."""
+    """The stored form for the run's row; empty if there is nothing to say."""
     return _encoder.encode(value) if value.now else b""
 
 
@@ -146,7 +146,8 @@ def _cleaning_up(run: Run) -> Iterator[Occupation]:
 
 
 def _only_started(run: Run) -> bool:
-    """A child that was started and is awaited later has no event of its own: if nothing else is open, it is that."""
+    """A child that was started and is not awaited yet has no event of its own: if nothing else is open, the run waits
+    for it."""
     return len(run.steps) == run.abandoned and not any(wait.awaited for wait in run.waits.values())
 
 
@@ -217,7 +218,7 @@ def _phrase(a: Occupation, now: datetime) -> str:
 
 
 def _left(until: datetime, now: datetime) -> str:
-    """How long that is; what is past is nothing. From a second on in whole ones, rounded up: 2 d stay 2 d."""
+    """The remaining time; zero if it is past. From one second on it is rounded up to whole seconds: 2 d stay 2 d."""
     left = until - now
     if left <= timedelta(0):
         return "0 s"
@@ -230,7 +231,7 @@ def _when(until: datetime | None, now: datetime) -> str:
 
 
 def _clock(until: datetime | None, now: datetime) -> str:
-    """The time of day in UTC, with the date if that is another one than today's."""
+    """The time of day in UTC, with the date if it is not today's."""
     if until is None:
         return "woken"
     at = until.astimezone(UTC)
@@ -239,6 +240,6 @@ def _clock(until: datetime | None, now: datetime) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """On one line, at most that many characters."""
+    """The text on one line, with at most that many characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,7 +1,7 @@
 """Durations as people write them: a `timedelta`, a number of seconds, or text such as ``"1h30m"``.
 
-Parsing is exact (decimal arithmetic, rounded to the microsecond a `timedelta` can hold) and total: whatever comes in,
-the answer is a non-negative `timedelta` or `InvalidDuration`. Nothing falls back to a default.
+Parsing is exact (decimal arithmetic, rounded to the microsecond a `timedelta` can hold) and total: every input gives a
+non-negative `timedelta` or `InvalidDuration`. Nothing falls back to a default.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _SHOWN = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s"
 
 
 def parse_duration(value: Duration, *, what: str = "duration", most: timedelta = timedelta.max) -> timedelta:
-    """Return `value` as a non-negative `timedelta` of at most `most`, or raise `InvalidDuration` naming `what` and the
-    value."""
+    """Returns `value` as a non-negative `timedelta` of at most `most`. Raises `InvalidDuration`, which names `what` and
+    the value."""
     if isinstance(value, bool):
         raise InvalidDuration(f"{what}: {value!r} is not a duration. {ACCEPTED}")
     if isinstance(value, timedelta):
@@ -66,7 +66,7 @@ def parse_duration(value: Duration, *, what: str = "duration", most: timedelta =
 
 
 def format_duration(duration: timedelta) -> str:
-    """Return `duration` for people: its largest unit and the next smaller one, cut off there (``"2 d 3 h"``)."""
+    """The duration for people: its largest unit and the next smaller one, truncated (``"2 d 3 h"``)."""
     left = abs(duration) // _MICROSECOND
     sign = "-" if duration < timedelta(0) else ""
     for place, (unit, size) in enumerate(_SHOWN):
@@ -126,7 +126,7 @@ def _is_finite(value: int | float) -> bool:
 
 
 def _shown(value: Duration) -> str:
-    """The value for a message: bounded, and safe for integers too large to print."""
+    """The value for a message: shortened, and safe for integers too large to print."""
     if isinstance(value, int) and value.bit_length() > 256:
         return f"a number of {value.bit_length()} bits"
     text = repr(value)

@@ -14,7 +14,7 @@ from holdfast.core.event import Carrier
 from holdfast.core.failure import Failure
 
 LENGTH = 500
-"""Characters kept of an error, a reason, a list or a value."""
+"""Maximum characters of an error, a reason, a list or a value."""
 
 Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic",
@@ -32,9 +32,9 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
     """One thing that happened, or is happening.
 
     `number` counts the entries of a run from 1 and stays while an entry is open. `at` is when it happened or began: for
-    an attempt, when its body could begin. `outcome` is empty for what happens in a moment. `worker` and `epoch` are
-    those under which it began, `until` is when it ends by itself at the latest, or, after a failure, when the next
-    attempt or pass begins. `run` is the other run: a child, a parent, whom a message went to.
+    an attempt, when its body could begin. `outcome` is empty for momentary events. `worker` and `epoch` are those under
+    which it began, `until` is when it ends by itself at the latest, or, after a failure, when the next attempt or pass
+    begins. `run` is the other run: a child, a parent, or the receiver of a message.
     """
 
     number: int
@@ -57,12 +57,12 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
 
     @property
     def goes_on(self) -> bool:
-        """It has begun, or may begin, and has not ended."""
+        """Whether it has begun, or may begin, and has not ended."""
         return self.outcome in {"open", "not begun"}
 
     @property
     def duration(self) -> timedelta | None:
-        """How long it took, where that can be known."""
+        """How long it took, if that is known."""
         return None if self.ended_at is None else self.ended_at - self.at
 
 
@@ -106,7 +106,7 @@ def _subject(entry: Entry) -> str:
         case "deadline":
             return "deadline passed"
         case "retry":
-            return "the body failed, to be tried again"
+            return "the body failed and will be retried"
         case "pass":
             return f"pass {entry.attempt} began"
         case "kept":
@@ -137,7 +137,7 @@ def list_text(keys: Iterable[str]) -> str:
 
 
 def attributes_text(changed: Mapping[str, str | None]) -> str:
-    """Attributes that a run gave itself, on one line."""
+    """Changed attributes on one line."""
     texts = (f"{name} removed" if value is None else f"{name}={value}" for name, value in changed.items())
     return list_text(texts)
 

@@ -1,4 +1,4 @@
-"""What every fact of a journal is."""
+"""The base of all events of a journal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 NULL = msgspec.Raw(b"null")
 
 Instant: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
-"""A time with its zone: one without is no fact, and a row that holds one does not decode."""
+"""A time with its zone. A row with a naive time does not decode."""
 
 
 EndStatus: TypeAlias = Literal["completed", "failed", "cancelled"]
@@ -37,7 +37,7 @@ class Span(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Carrier(Event, frozen=True):
-    """A fact with a payload."""
+    """An event with a payload."""
 
     value: msgspec.Raw = NULL
     blob: str = ""

@@ -1,12 +1,11 @@
-"""The facts of a journal: a closed, versioned set of frozen types.
+"""The events of a journal: a closed, versioned set of frozen types.
 
-A turn's row holds the facts that came in (*inputs*: outcomes, firings, messages) followed by what the program made of
-them (*outputs*: what it scheduled, waits for, or how it ended). Replay feeds the inputs of a row and compares the
-outputs. Tags and field names are stored for ever: to change one, add an upcaster (`core.upcast`) and raise
-`core.turn.FORMAT`.
+A turn's row holds the events that came in (*inputs*: outcomes, timers, messages), followed by the program's reaction
+(*outputs*: what it scheduled, waits for, or how it ended). Replay feeds the inputs of a row and compares the outputs.
+Tags and field names are stored for ever: to change one, add an upcaster (`core.upcast`) and raise `core.turn.FORMAT`.
 
-Payloads are raw JSON in `value`; above the inline limit `value` stays absent and `blob` names the bytes by SHA-256.
-`refs` names the blobs that the payload refers to, wherever it is kept: nothing looks for them in the payload.
+Payloads are raw JSON in `value`; above the inline limit `value` is absent and `blob` names the bytes by SHA-256. `refs`
+names the blobs that the payload refers to: nothing searches the payload for them.
 """
 
 from __future__ import annotations
@@ -127,7 +126,7 @@ __all__ = [
 
 
 class Started(Carrier, frozen=True, tag="started", kw_only=True):
-    """The run came to be; `value` holds its arguments by name."""
+    """The run was created; `value` holds its arguments by name."""
 
     workflow: str
     version: str = ""
@@ -156,8 +155,9 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A stretch of condensed turns, packed in the blob of that name; `names` are the blobs those turns name, `format`
-    is that of their events: a segment is never written again, so one journal may have several."""
+    """A range of condensed turns, packed in the blob of that name; `names` are the blobs that those turns name, and
+    `format` is that of their events. A segment is never rewritten, so one journal may have segments of several
+    formats."""
 
     blob: str
     first: int
@@ -167,10 +167,9 @@ class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Compacted(Event, frozen=True, tag="compacted", kw_only=True):
-    """Stands in the place of the rows 1 to `rows`: the fold after them, and what a replay needs of them.
-
-    The row keeps the ordinal, epoch, time and checksum of the last row it replaces, so the chain continues; `seal`
-    binds what is said here to them (`core.turn.sealed`), and is always the last field.
+    """Replaces the rows 1 to `rows`: the fold after them, and what a replay needs of them. The row keeps the ordinal,
+    epoch, time and checksum of the last row it replaces, so the chain continues; `seal` binds this event to them
+    (`core.turn.sealed`), and is always the last field.
     """
 
     rows: int
@@ -180,14 +179,14 @@ class Compacted(Event, frozen=True, tag="compacted", kw_only=True):
 
 
 class Adopted(Event, frozen=True, tag="adopted", kw_only=True):
-    """A retried run takes over the settled facts of the run it retries, and untaken signals."""
+    """A retried run takes over the settled events of the run it retries, and its untaken signals."""
 
     facts: tuple[Fact, ...]
 
 
 class Claimed(Event, frozen=True, tag="claimed", kw_only=True):
-    """First fact of a new epoch: who took the run, the steps in flight whose attempts begin anew, and those that
-    had been scheduled but not begun, and begin now."""
+    """First event of a new epoch: the worker that took the run, the steps in flight whose attempts restart, and the
+    steps that were scheduled but had not begun, and begin now."""
 
     worker: str
     restarted: tuple[str, ...] = ()
@@ -198,7 +197,7 @@ class Released(Event, frozen=True, tag="released", kw_only=True):
     """The holder gave the run back; these steps were scheduled but their bodies had not begun, and begin with the next
     claim, or with the next round (`core.rounds`).
 
-    It is the last thing that happens in its row: a step may be scheduled and named here in one turn.
+    It is the last event of its row: a step may be scheduled and named here in one turn.
     """
 
     worker: str
@@ -213,8 +212,8 @@ class TimerFired(Event, frozen=True, tag="fired", kw_only=True):
 
 
 class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
-    """A signal left the inbox for the journal. One that an operator replaced says so; if it was here already and no
-    wait took it, this stands in its place."""
+    """A signal moved from the inbox to the journal. One that an operator replaced says so; if it was here already and
+    no wait took it, this event replaces it."""
 
     message: str
     name: str
@@ -225,12 +224,13 @@ class SignalReceived(Carrier, frozen=True, tag="signal", kw_only=True):
 
 
 class UpdateReceived(SignalReceived, frozen=True, tag="update", kw_only=True):
-    """A question left the inbox for the journal. It is kept and taken as a signal is, and one `Answered` settles it."""
+    """A question moved from the inbox to the journal. It is kept and taken like a signal, and one `Answered` settles
+    it."""
 
 
 class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
-    """What became of a signal that row `ordinal` sent under `key`: recorded if it did not arrive, or if the program
-    waits for it. "missing": there is no such run; else the status in which it had ended."""
+    """The outcome of a signal that row `ordinal` sent under `key`: recorded if it did not arrive, or if the program
+    waits for it. "missing": there is no such run; otherwise the status in which it had ended."""
 
     key: str
     status: Literal["delivered", "missing", "completed", "failed", "cancelled"] = "delivered"
@@ -292,7 +292,7 @@ class DeadlineReached(Event, frozen=True, tag="deadline", kw_only=True):
 
 
 class PassStarted(Event, frozen=True, tag="pass", kw_only=True):
-    """The time of a workflow-level retry came: the body begins again over what is settled."""
+    """A workflow-level retry is due: the body begins again over what is settled."""
 
     number: int
 
@@ -312,8 +312,8 @@ class Resumed(Event, frozen=True, tag="resumed", kw_only=True):
 
 
 class MessageDropped(Event, frozen=True, tag="dropped", kw_only=True):
-    """An operator dropped a message. One that was unread is named by its number, and this is in its place; a signal
-    that no wait had taken is named by its id. `asked`: it was an update, and its sender is told."""
+    """An operator dropped a message. An unread one is named by its number, which this event takes; a signal that no
+    wait had taken is named by its id. `asked`: it was an update, and its sender is told."""
 
     number: int = 0
     reason: str = ""

@@ -1,6 +1,6 @@
-"""Errors as data: what is journaled when a step or a run fails, and how a declared exception comes back as itself.
+"""Errors as data: what is journaled when a step or a run fails, and how a declared exception is rebuilt.
 
-Making a `Failure` never fails, whatever the exception does (`__str__` that raises, causes in a circle, a million
+Making a `Failure` never fails, even if the exception misbehaves (`__str__` that raises, causes in a circle, a million
 sub-exceptions), and its size is bounded. Nothing is imported, or looked up, by a name found in data: an exception is
 rebuilt only as one of the classes the caller declared, without running its `__init__`.
 """
@@ -21,7 +21,7 @@ from holdfast.errors import NotEncodable, RunFailed, StepFailed
 __all__ = ["MAX_MESSAGE", "MAX_TRACEBACK", "NO_DATA", "Failure", "from_exception", "place_of", "rebuild", "type_name"]
 
 HOLDFAST = "holdfast.errors"
-"""Errors of this module go by their bare names, like builtins."""
+"""The module whose errors have bare names, like builtins."""
 
 MAX_MESSAGE = 8 * 1024
 MAX_TRACEBACK = 16 * 1024
@@ -38,7 +38,7 @@ _CONTEXT = "\nDuring handling of the above exception, another exception occurred
 
 
 class _State(msgspec.Struct):
-    """What rebuilds a declared exception."""
+    """The data from which a declared exception is rebuilt."""
 
     declared_as: str
     args: list[Any]
@@ -66,7 +66,7 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def from_exception(exc: BaseException, *, declared: Sequence[type[BaseException]] = ()) -> Failure:
-    """The failure that stands for `exc`; rebuildable if it is an instance of a declared class and survives the trip."""
+    """The failure for `exc`; rebuildable if it is an instance of a declared class and survives encoding."""
     name = type_name(type(exc))
     message = _message(exc)
     trace = _traceback(exc)
@@ -81,18 +81,15 @@ def from_exception(exc: BaseException, *, declared: Sequence[type[BaseException]
 
 
 def place_of(failure: Failure) -> str:
-    """File and line where the first error of the traceback was raised, as far as it is the author's code; "" if it
-    does not say."""
+    """File and line where the first error of the traceback was raised, in the author's code; "" if unknown."""
     places = _PLACE.findall(failure.traceback.partition(_HEAD)[2].partition(_HEAD)[0])
     authored = [place for place in places if not place[0].replace("\\", "/").startswith(_OURS)]
     return ":".join((authored or places)[-1]) if places else ""
 
 
 def rebuild(failure: Failure, declared: Sequence[type[BaseException]]) -> BaseException | None:
-    """The exception `failure` stands for, or None if it is not rebuildable as one of these declared classes.
-
-    An instance of a subclass comes back as the declared class it falls under.
-    """
+    """The exception of `failure`, or None if it cannot be rebuilt as one of these declared classes. An instance of a
+    subclass becomes the declared base class."""
     if not failure.declared:
         return None
     try:
@@ -115,14 +112,14 @@ def type_name(cls: type) -> str:
 
 
 def _capture(exc: BaseException, chosen: type[BaseException]) -> tuple[bytes | None, str]:
-    """What rebuilds `exc` as `chosen`, or nothing and the reason why not."""
+    """The data that rebuilds `exc` as `chosen`, or nothing and the reason."""
     try:
         data, back = _state_shape.round_trip(_taken_apart(exc, chosen))
         if len(data) > MAX_INLINE:
             return None, f"they take {len(data)} bytes, at most {MAX_INLINE} are kept"
         again = _assemble(chosen, back)
         if type(again) is type(exc) and (again.args != exc.args or _safe_text(again) != _safe_text(exc)):
-            return None, "put together again it says something else"
+            return None, "the rebuilt exception has a different message"
         return data, ""
     except NotEncodable as error:
         return None, f"{error.path} is not plain JSON; give it numbers, texts, lists and dicts only"
@@ -131,7 +128,7 @@ def _capture(exc: BaseException, chosen: type[BaseException]) -> tuple[bytes | N
 
 
 def _taken_apart(exc: BaseException, chosen: type[BaseException]) -> _State:
-    """Arguments and attributes, as the builtin class it rests on reports them (OSError knows its file name, …)."""
+    """Arguments and attributes as its builtin base class reports them (OSError knows its file name, …)."""
     _, args, *rest = cast("tuple[Any, ...]", _builtin_of(type(exc)).__reduce__(exc))
     state: dict[str, Any] = dict(rest[0] or {}) if rest else {}
     own: Any = object.__getstate__(exc)  # type: ignore[attr-defined,unused-ignore]
@@ -141,7 +138,7 @@ def _taken_apart(exc: BaseException, chosen: type[BaseException]) -> _State:
 
 
 def _assemble(cls: type[BaseException], stored: _State) -> BaseException:
-    """A `cls` with these arguments and attributes; of the constructors only the builtin one runs."""
+    """A `cls` with these arguments and attributes. Only the builtin constructor runs."""
     builtin: Any = _builtin_of(cls)
     exc: BaseException = builtin.__new__(cls, *stored.args)
     if type(exc) is not cls:
@@ -186,7 +183,7 @@ def _traceback(exc: BaseException) -> str:
 
 
 def _chain(exc: BaseException) -> list[str]:
-    """The exception and its causes, oldest first, as Python prints them; bounded, and ending where a circle closes."""
+    """The exception and its causes, oldest first, as Python prints them; bounded, and stopping at a cycle."""
     parts: list[str] = []
     seen: set[int] = set()
     link: BaseException | None = exc
@@ -230,7 +227,7 @@ def _one(exc: BaseException) -> str:
 
 
 def _safe_text(value: object) -> str:
-    """`str(value)`, whatever it does."""
+    """`str(value)`, even if it raises."""
     try:
         return _clean(str(value))
     except KeyboardInterrupt:
@@ -240,12 +237,12 @@ def _safe_text(value: object) -> str:
 
 
 def _clean(text: str) -> str:
-    """Text that every store takes: no lone surrogates, no NUL."""
+    """Text that every store accepts: no lone surrogates, no NUL."""
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
 def _cut(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8: the beginning, and how much there was."""
+    """At most `limit` bytes of UTF-8: the beginning, and the full size."""
     encoded = text.encode()
     if len(encoded) <= limit:
         return text
@@ -254,7 +251,7 @@ def _cut(text: str, limit: int) -> str:
 
 
 def _cut_middle(text: str, limit: int) -> str:
-    """At most `limit` bytes of UTF-8: both ends, the later one longer, since that is where an error shows."""
+    """At most `limit` bytes of UTF-8: both ends, the later one longer, since that is where the error is."""
     encoded = text.encode()
     if len(encoded) <= limit:
         return text

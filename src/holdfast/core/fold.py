@@ -1,4 +1,4 @@
-"""The fold of a journal, and its stored form in snapshots and stand-ins."""
+"""The fold of a journal, and its stored form in snapshots and compacted rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _decoder: msgspec.json.Decoder[Run] = msgspec.json.Decoder(Run)
 
 
 def fold(run_id: str, turns: Iterable[Turn]) -> Run:
-    """The run a journal describes; the first turn may stand for those that were compacted."""
+    """The run that a journal describes; the first turn may replace those that were compacted."""
     run = Run(run_id)
     for turn in turns:
         if run.ordinal == 0 and turn.events and isinstance(stand_in := turn.events[0], e.Compacted):
@@ -27,12 +27,12 @@ def fold(run_id: str, turns: Iterable[Turn]) -> Run:
 
 
 def folded(run: Run) -> msgspec.Raw:
-    """The fold as it is stored in snapshots and stand-ins."""
+    """The stored form of the fold in snapshots and compacted rows."""
     return msgspec.Raw(_encoder.encode(msgspec.structs.replace(run, retries={}, abandoned=0)))
 
 
 def unfolded(run_id: str, data: msgspec.Raw) -> Run:
-    """The inverse of `folded`; it must be the fold of that run. When stored, it was bound to its last row."""
+    """The inverse of `folded`. It must be the fold of that run, and was bound to its last row when stored."""
     try:
         run = _decoder.decode(data)
     except UNREADABLE as error:

@@ -1,7 +1,6 @@
-"""JSON that a person or another program gives: read strictly, so that nothing of it is lost or changed in silence.
+"""JSON from people and other programs, read strictly, so that nothing is silently lost or changed.
 
-A key that is there twice in one object is refused (the first value would be lost), and so is what is nested deeper than
-any payload may be.
+A duplicate key in an object is refused (the first value would be lost), and so is nesting deeper than payloads allow.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["check_keys", "given_json"]
 
 
 def given_json(data: bytes, what: str) -> Any:
-    """The value; `InvalidInput` says why it cannot be read. `what` it is called in errors."""
+    """The value. Raises `InvalidInput`, which says why it cannot be read. `what` names it in errors."""
     try:
         value = msgspec.json.decode(data)
     except RecursionError:
@@ -30,7 +29,7 @@ def given_json(data: bytes, what: str) -> Any:
 
 
 def check_keys(data: bytes, what: str) -> None:
-    """Refuses JSON, known to be well-formed, with an object that has a key twice."""
+    """Refuses well-formed JSON that has a duplicate key in an object."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         if len(pairs) != len(dict(pairs)):

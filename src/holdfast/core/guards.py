@@ -1,4 +1,4 @@
-"""`isinstance` for containers, for checkers: what is inside is `Any`, not unknown."""
+"""`isinstance` for containers, for type checkers: the contents are `Any`, not unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hints for a word that is not known: the near ones."""
+"""Hints for an unknown word: similar known ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def did_you_mean(word: str, known: Sequence[str]) -> str:
 
 
 def check_options(given: Iterable[str], known: Sequence[str], what: str) -> None:
-    """`DefinitionError` for the first option that `what` does not have."""
+    """Raises `DefinitionError` for the first option that `what` does not have."""
     for name in given:
         if name not in known:
             raise DefinitionError(

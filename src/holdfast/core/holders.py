@@ -1,7 +1,7 @@
-"""Who held a run, one after another, and what each crash cut off: read from its journal. Pure.
+"""The workers that held a run, in order, and what each crash cut off, read from the journal. Pure.
 
-A crash leaves no row. What is known is the last row that the worker wrote and the row of the worker that took over: the
-crash lies between the two. A run that only waits is let go without a row too: a claim that restarts no step follows no
+A crash leaves no row. Known are the last row of the worker and the row of the worker that took over; the crash is
+between the two. A run that only waits is released without a row too: a claim that restarts no step does not follow a
 crash.
 """
 
@@ -31,7 +31,7 @@ class Holder(msgspec.Struct, frozen=True, kw_only=True, rename={"begin": "from"}
 
 
 class Crash(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker that left without a word, the steps it was cut off in, and who took over."""
+    """A worker that disappeared, the steps it was cut off in, and the worker that took over."""
 
     worker: str
     epoch: int
@@ -42,7 +42,7 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def after_seconds(self) -> float:
-        """From the last sign of life to the take-over."""
+        """Seconds from its last row to the takeover."""
         return (self.taken_over_at - self.last_seen).total_seconds()
 
 
@@ -81,7 +81,7 @@ def _crash(held: Holder, taken: e.Claimed, turn: Turn) -> Crash:
 
 
 def _end(turn: Turn) -> End | None:
-    """How the holder let go of the run in this row, if it did."""
+    """How the holder released the run in this row, if it did."""
     found: End | None = None
     for event in turn.events:
         match event:

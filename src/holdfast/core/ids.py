@@ -1,4 +1,4 @@
-"""Ids and names: what may be one, and how Holdfast derives its own.
+"""Ids and names: what is valid, and how Holdfast derives its own.
 
 One rule for ids of runs and for names of workflows, steps, signals, topics, queues and keys, the same in Python, HTTP
 and YAML: 1 to 255 bytes of UTF-8 that a person can see and a log line can hold. Text is kept exactly: no case folding,
@@ -22,7 +22,7 @@ _DIGEST = 32
 
 
 def check_id(value: object, what: str = "run id") -> str:
-    """Return `value` as a plain str if it may be an id, else raise `InvalidId` saying what is wrong with it."""
+    """Returns `value` as a plain str if it is a valid id. Raises `InvalidId`, which says what is wrong."""
     if not isinstance(value, str):
         raise InvalidId(f"{what}: an id is a str, not {type(value).__name__}.")
     text = str.__str__(value)  # a str enum or another subclass becomes plain text
@@ -39,8 +39,8 @@ def check_name(value: object, what: str = "name") -> str:
 
 
 def check_text(value: object, what: str, *, most: int = 0) -> str:
-    """Return `value` as a plain str if every store can keep it, else raise `InvalidInput`. Empty is fine; `most`: bytes
-    it may have, 0 for any number."""
+    """Returns `value` as a plain str if every store can keep it. Raises `InvalidInput` otherwise. Empty is fine;
+    `most`: maximum bytes, 0 for any number."""
     if not isinstance(value, str):
         raise InvalidInput(f"{what} is {type(value).__name__}, not text")
     text = str.__str__(value)
@@ -54,7 +54,7 @@ def check_text(value: object, what: str, *, most: int = 0) -> str:
 
 
 def child_id(parent_id: str, key: str) -> str:
-    """The id of the child that `parent_id` starts under `key`: readable when short, with a hashed tail when not.
+    """The id of the child that `parent_id` starts under `key`: readable if short, otherwise with a hashed tail.
 
     A slash in the key is escaped, so two different (parent, key) pairs never give the same id.
     """
@@ -68,7 +68,7 @@ def child_id(parent_id: str, key: str) -> str:
 
 
 def idempotency_key(run_id: str, step_key: str) -> str:
-    """The key a step hands to the outside world: the same for every attempt of one step of one run.
+    """The key that a step passes to other systems: the same for every attempt of one step of one run.
 
     Plain ASCII whatever the ids hold, because it travels in HTTP headers.
     """
@@ -90,7 +90,7 @@ def _problem(text: str) -> str:
     if not any(character.isprintable() and character != " " for character in text):
         return "has no visible character. Give it at least one."
     if text != text.strip():
-        return "begins or ends with a blank. Strip it."
+        return "begins or ends with a space. Strip it."
     size = len(text.encode())
     if size > MAX_BYTES:
         return f"has {size} bytes; at most {MAX_BYTES} are allowed. Shorten it, or use a hash of it."

@@ -1,9 +1,9 @@
-"""Instants that are kept: one rule for all that a store, a journal or a clock is given.
+"""Instants that are stored: one rule for all that a store, a journal or a clock is given.
 
 What is written must be readable again. So an instant is aware and lies in the years 1 to 9999 of UTC, for which Python
-has a `datetime`. One with an offset may lie outside: 9999-12-31T23:59:59-12:00 is in the year 10000 of UTC. What a
-person asks for is checked where it comes in (`kept_instant`, `instant_after`); what the
-engine works out stops at the end of the calendar (`later`, `earlier`), where it means never.
+has a `datetime`. One with an offset may lie outside: 9999-12-31T23:59:59-12:00 is in the year 10000 of UTC. What a user
+gives is checked on entry (`kept_instant`, `instant_after`); what the engine computes stops at the end of the calendar
+(`later`, `earlier`), which means never.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 LATEST = datetime(9999, 1, 1, tzinfo=UTC)  # not datetime.max: that cannot be shown east of Greenwich
 
 LONGEST_KEPT = timedelta(days=3_652_425)
-"""10,000 years: the longest duration that a store counts with. Added to any instant it fits its numbers."""
+"""10,000 years: the longest duration that a store computes with. Any instant plus this fits its integers."""
 
 LONGEST_WAIT = timedelta(days=36_525)
-"""100 years: the longest interval that a worker waits for between two things it does. A thread can wait for it."""
+"""100 years: the longest interval between two actions of a worker. A thread can wait that long."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -29,7 +29,7 @@ _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
 def micros(at: datetime) -> int:
-    """The instant as whole microseconds since 1970, exactly. One that could not be read again is refused."""
+    """The instant as whole microseconds since 1970, exactly. Raises if it could not be read again."""
     try:
         value = (at - _EPOCH) // _MICROSECOND
     except TypeError:
@@ -40,22 +40,22 @@ def micros(at: datetime) -> int:
 
 
 def instant(value: int) -> datetime:
-    """The inverse of `micros`; an `OverflowError` for a number that it never gives."""
+    """The inverse of `micros`. Raises `OverflowError` for a number that it never returns."""
     return _EPOCH + value * _MICROSECOND
 
 
 def nearest_instant(value: int) -> datetime:
-    """The same for a number that may be anything: beyond the calendar it is the first or last instant of it."""
+    """Like `instant`, for any number: outside the calendar it is the first or last instant."""
     return instant(min(max(value, _FIRST), _LAST))
 
 
 def span_micros(span: timedelta | None) -> int | None:
-    """A duration as a store counts with it: whole microseconds, at most `LONGEST_KEPT`; nothing stays nothing."""
+    """A duration as a store computes with it: whole microseconds, at most `LONGEST_KEPT`; None stays None."""
     return None if span is None else min(span, LONGEST_KEPT) // _MICROSECOND
 
 
 def kept_instant(at: object, what: str) -> datetime:
-    """The instant that a person gave, in UTC, or `InvalidInput` that names `what` it was given for."""
+    """The given instant in UTC. Raises `InvalidInput`, which names `what` it was given for."""
     if not isinstance(at, datetime):
         raise InvalidInput(f"{what}: a {type(at).__name__} is not an instant. Give an aware datetime.")
     if at.utcoffset() is None:
@@ -67,14 +67,14 @@ def kept_instant(at: object, what: str) -> datetime:
 
 
 def instant_after(now: datetime, span: timedelta, what: str) -> datetime:
-    """So long after now, or `InvalidDuration` that names `what` it was given for."""
+    """The instant that long from now. Raises `InvalidDuration`, which names `what` it was given for."""
     if span > LATEST - now:
         raise InvalidDuration(f"{what}: {span.days} days from now is after the year 9998. Give a shorter duration.")
     return now + span
 
 
 def instant_before(now: datetime, value: Duration | datetime, what: str) -> datetime:
-    """The instant that a person means: a duration back from now, or the instant itself, also as ISO 8601 text."""
+    """The instant that a user means: a duration before now, or the instant itself, also as ISO 8601 text."""
     at = value
     if isinstance(value, str):
         try:
@@ -93,12 +93,12 @@ def instant_before(now: datetime, value: Duration | datetime, what: str) -> date
 
 
 def later(at: datetime, span: timedelta) -> datetime:
-    """So much later, but never past the end of the calendar: what is due then never comes."""
+    """The instant that much later, but never past the end of the calendar, which never comes."""
     return at + span if span < LATEST - at else max(at, LATEST)
 
 
 def earlier(at: datetime, span: timedelta) -> datetime:
-    """So much earlier, but never before the calendar begins."""
+    """The instant that much earlier, but never before the calendar begins."""
     return at - span if span < at - EARLIEST else EARLIEST
 
 

@@ -1,10 +1,9 @@
 """Durable keys: how a call in a workflow body finds its outcome again.
 
 The first use of a name keeps it, later ones become `name:1`, `name:2`, …, skipping names used explicitly. One counter
-serves all kinds of call, starts anew with each pass, and is asked at the moment of the call, never later.
-
-A key is *spent* when an earlier pass did the deed and took it back: the same call now gets a key of its own (`name^2`,
-`name^3`, …), while the calls after it keep theirs.
+serves all kinds of calls, restarts with each pass, and is read at the moment of the call, never later. A key is *spent*
+when an earlier pass completed the call and undid it: the same call then gets a new key (`name^2`, `name^3`, …), while
+later calls keep theirs.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from collections.abc import Collection, Container
 
 
 class Keys:
-    """The keys given out in one pass. Memory in proportion to the names used, not to the calls.
-
-    Of a name it remembers the next number: `name:1` up to the one before were given out, or used explicitly.
+    """The keys of one pass. Memory is proportional to the names used, not to the calls. For each name it remembers the
+    next number: lower ones were assigned, or used explicitly.
     """
 
     def __init__(self, spent: Collection[str] = ()) -> None:
@@ -43,7 +41,7 @@ class Keys:
         return keys.take(name)
 
     def _was_numbered(self, name: str) -> bool:
-        """Whether a name that looks like one was given out as a numbered key."""
+        """Whether a name that looks like a numbered key was assigned as one."""
         base, _, digits = name.rpartition(":")
         following = self._next.get(base, 0)
         if following <= 1 or not (digits.isdecimal() and len(digits) <= len(f"{following}")):
@@ -51,7 +49,7 @@ class Keys:
         return 0 < int(digits) < following and f"{int(digits)}" == digits
 
     def fresh(self, key: str, others: Container[str]) -> str:
-        """The same key, in a life of its own: neither spent, nor given out, nor one of the others."""
+        """A new key for the same call: neither spent, nor assigned, nor one of the others."""
         life = 2
         while (fresh := f"{key}^{life}") in self._spent or fresh in self._next or fresh in others:
             life += 1

@@ -1,6 +1,6 @@
-"""What a limit on steps says, and the arithmetic of its rate. Pure; times are microseconds of the store's clock.
+"""The rules of a limit on steps, and the arithmetic of its rate. Pure; times are microseconds of the store's clock.
 
-A rate is kept as one number, the *theoretical arrival time* (GCRA): each admission moves it on by one interval, and an
+A rate is kept as one number, the *theoretical arrival time* (GCRA): each admission advances it by one interval, and an
 admission is allowed if it is at most `burst - 1` intervals ahead of now. So in any window at most `window / interval +
 burst` steps begin, and nothing has to be counted or forgotten.
 """
@@ -16,7 +16,7 @@ from holdfast.core.rate import Rate, parse_rate
 from holdfast.errors import DefinitionError, InvalidInput
 
 MOST_KEY = 255
-"""Bytes of a key of a limit."""
+"""Maximum bytes of a key of a limit."""
 
 MOST_AT_ONCE = 1_000_000
 
@@ -31,8 +31,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Demand(msgspec.Struct, frozen=True, gc=False):
-    """What an attempt of a step needs: a place of the limit `name` for `key`. `rule` is what the definition says; what
-    the store says of the limit counts more."""
+    """What an attempt of a step needs: a place of the limit `name` for `key`. `rule` is the definition's; the store's
+    rule for the limit overrides it."""
 
     name: str
     key: str
@@ -40,19 +40,19 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def line(self) -> tuple[str, str]:
-        """Where it is asked for."""
+        """The line where it waits."""
         return self.name, self.key
 
 
 Demands: TypeAlias = Callable[[bytes], tuple[Demand, ...]]
-"""What an attempt with these encoded arguments needs, in the order of names."""
+"""The demands of an attempt with these encoded arguments, in the order of names."""
 
 Setting: TypeAlias = tuple[Rule, bool]
-"""What the store says of a limit: how much, and whether it is paused."""
+"""The stored settings of a limit: its rule, and whether it is paused."""
 
 
 def make_rule(what: str, rate: object, burst: object, at_once: object) -> Rule:
-    """The rule that these options of a limit say; `DefinitionError` if they make no sense."""
+    """The rule of these options. Raises `DefinitionError` if they make no sense."""
     if rate is None and at_once is None:
         raise DefinitionError(f'{what} limits nothing: give rate="50/s", at_once=5, or both')
     if rate is None and burst is not None:
@@ -92,18 +92,18 @@ def rate_text(rule: Rule) -> str:
 
 
 def token_at(rule: Rule, tat: int, number: int = 1) -> int:
-    """When the token of that number is there, if nothing else takes one. Without a rate they always are."""
+    """When the token of that number is available, if nothing else takes one. Without a rate: always."""
     return 0 if rule.interval is None else tat + (number - rule.burst) * rule.interval
 
 
 def tat_after(rule: Rule, tat: int, now: int) -> int:
-    """After an attempt that began now."""
+    """The theoretical arrival time after an attempt that begins now."""
     return tat if rule.interval is None else max(tat, now) + rule.interval
 
 
 def wake_times(rule: Rule, tat: int, now: int, *, awake: int, held: int, horizon: int, most: int) -> list[int]:
-    """When the next waiters are woken, if `awake` are woken already and `held` places are taken: as many as will find a
-    place within `horizon`, and always the first, if nothing but time is in its way."""
+    """When to wake the next waiters if `awake` are woken already and `held` places are taken: as many as will find a
+    place within `horizon`, and always the first if only time delays it."""
     times: list[int] = []
     number = awake
     while len(times) < most:
@@ -129,7 +129,7 @@ class DeclaredRule(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class LimitState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A limit as its row says. What a person set counts until it is reset."""
+    """A limit in its row. A rule set by an operator applies until it is reset."""
 
     declared: tuple[DeclaredRule, ...] = ()
     by_hand: Rule | None = None
@@ -138,7 +138,7 @@ class LimitState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def rule(self) -> Rule | None:
-        """What counts: what a person set, else of what live workers declare, what this store first saw last."""
+        """The rule that applies: the operator's, else the newest to this store that a live worker declares."""
         if self.by_hand is not None:
             return self.by_hand
         found = [one for one in self.declared if one.instances] or self.declared
@@ -146,7 +146,7 @@ class LimitState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 def declared_rule(state: LimitState, rule: Rule, instance: str, live: Collection[str]) -> LimitState:
-    """The limit once a worker has declared this rule."""
+    """The limit after a worker has declared this rule."""
     found: list[DeclaredRule] = []
     newest = max((one.number for one in state.declared), default=0)
     known = [one.rule for one in state.declared]
@@ -159,7 +159,7 @@ def declared_rule(state: LimitState, rule: Rule, instance: str, live: Collection
 
 
 def key_text(value: Any, what: str) -> str:
-    """The key that a step's arguments say; `DefinitionError` if it is none."""
+    """The key in a step's arguments. Raises `DefinitionError` if it is not a valid key."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise DefinitionError(f"{what} is a {type(value).__name__}: the key of a limit is a text or a whole number")
     text = str(value)

@@ -1,4 +1,4 @@
-"""What the journal's words on limits make of the open steps of a run."""
+"""Applies the journal's events about limits to the open steps of a run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.core.opened import OpenStep
 
 
 def limited(steps: Mapping[str, OpenStep], event: Limited, at: datetime) -> None:
-    """Some begin, others wait; one that is open no longer was settled in the same turn."""
+    """Some steps begin, others wait. A step that is no longer open was settled in the same turn."""
     for key in event.begun:
         step = steps.get(key)
         if step is not None:

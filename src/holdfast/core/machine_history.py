@@ -1,9 +1,9 @@
-"""The log of a standalone machine: what its rows say, and what follows from them. Pure.
+"""The log of a standalone machine: its rows, and the fold over them. Pure.
 
 A machine that runs without an app keeps its rows in anything with `append`, `load` and `clear`. Each row belongs to one
-*visit* of a state. A resumed run enters its last state again under the same visit, so whatever that visit completes
-replaces what it had completed before: two or three crashes undo once. Once a rollback has begun, the log leads only
-further back.
+*visit* of a state. A resumed run enters its last state again under the same visit, so its completion replaces an
+earlier completion of that visit: after several crashes, the state is undone once. After a rollback has begun, only
+undos follow.
 
 Invariants: sequences are dense from 0; the first row is an entry; after a `rollback` row only `undone` rows follow.
 """
@@ -22,9 +22,9 @@ ENTRY = "entry"
 COMPLETION = "completion"
 """A state that can be undone completed; `blob` holds what it returned."""
 CURSOR = "cursor"
-"""How far a state has come: a step's cursor, a finished item, the end of a timer."""
+"""How far a state has got: a step's cursor, a finished item, the end of a timer."""
 ROLLBACK = "rollback"
-"""The run failed and goes back; `blob` holds the failure."""
+"""The run failed and rolls back; `blob` holds the failure."""
 UNDONE = "undone"
 """The completion of that visit was undone."""
 
@@ -53,7 +53,7 @@ def encode_log_row(row: LogRow) -> bytes:
 
 
 def decode_log_row(data: bytes | str, where: str = "") -> LogRow:
-    """The row that stands there; `CorruptJournal` if it does not read."""
+    """The row in that text. Raises `CorruptJournal` if it cannot be read."""
     try:
         return _decoder.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -74,7 +74,7 @@ class Completed:
 
 @dataclass(slots=True)
 class Past:
-    """What a log says, folded."""
+    """The fold of a log."""
 
     last: LogRow
     """The last entry: where a resumed run continues."""
@@ -93,7 +93,7 @@ class Past:
 
 
 def rehydrate(run_id: str, rows: Iterable[LogRow]) -> Past:
-    """The fold of a log. It is sorted here: a store that forgets to must not invert a rollback."""
+    """The fold of a log. It sorts the rows: a store that forgets to must not reverse a rollback."""
     ordered = sorted(rows, key=_sequence)
     past: Past | None = None
     for number, row in enumerate(ordered):

@@ -1,4 +1,4 @@
-"""The way a machine's run has taken, read from its journal: visits, where it is, what would be undone. Pure."""
+"""The path of a machine's run, read from its journal: visits, current state, and what would be undone. Pure."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class MachinePath:
 
     @property
     def state(self) -> str:
-        """Where the run is."""
+        """The current state."""
         return self.visits[-1].state if self.visits else ""
 
 
 def machine_path(run_id: str, turns: Iterable[Turn]) -> MachinePath | None:
-    """The path of a machine's run; None for a run of another kind."""
+    """The path of a machine's run; None for other runs."""
     path = MachinePath()
     run = Run(run_id)
     known: set[str] = set()

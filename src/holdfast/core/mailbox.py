@@ -1,4 +1,4 @@
-"""The part of a run's fold that is about others: what they sent to it, and what it shows them."""
+"""The part of a run's fold that concerns others: what they sent to it, and what it exposes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holdfast.core import events as e
 
 
 class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
-    """Signals and updates that no wait has taken, updates without an answer, shown values, attributes."""
+    """Signals and updates that no wait has taken, updates without an answer, exposed values, attributes."""
 
     id: str
     attributes: dict[str, str] = {}
@@ -24,23 +24,23 @@ class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
     given: int = 0  # inputs that came after the first
 
     def forget_taken(self) -> None:
-        """Of the updates without an answer only those that no wait has taken are still asked."""
+        """Keeps only those unanswered updates that no wait has taken."""
         self.asked = {message: name for message, name in self.asked.items() if message in self.buffered}
 
 
 def received(box: Mailbox, event: e.UpdateReceived, at: datetime) -> None:
-    """An update came in."""
+    """An update arrived."""
     box.buffered[event.message] = event
     box.asked[event.message] = event.name
 
 
 def answered(box: Mailbox, event: e.Answered, at: datetime) -> None:
-    """One was settled."""
+    """An update was settled."""
     box.asked.pop(event.message, None)
 
 
 def dropped(box: Mailbox, event: e.MessageDropped, at: datetime) -> None:
-    """An operator took a message away."""
+    """An operator dropped a message."""
     box.buffered.pop(event.message, None)
     box.asked.pop(event.message, None)
 
@@ -56,7 +56,7 @@ def given(box: Mailbox, event: e.InputGiven, at: datetime) -> None:
 
 
 def exposed(box: Mailbox, event: e.Exposed, at: datetime) -> None:
-    """A value is shown."""
+    """A value is exposed."""
     box.exposed[event.name] = event
 
 
@@ -66,7 +66,7 @@ def attributes_set(box: Mailbox, event: e.AttributesSet, at: datetime) -> None:
 
 
 def apply_attributes(attributes: dict[str, str], changed: Mapping[str, str | None]) -> None:
-    """Sets what has a value, removes what has none."""
+    """Sets attributes that have a value, and removes those that have none."""
     for name, value in changed.items():
         if value is None:
             attributes.pop(name, None)

@@ -1,9 +1,8 @@
 """The manifest: what an app can run, as typed values and as JSON.
 
-One entry for each workflow of each version. What is *declared* and what was only *observed* are kept apart: a machine
-has `states` and a flow has `steps`, which are its plan; a script has neither, for its code is the plan, and what its
-runs have asked for so far stands in `checkpoints`. Pure: the caller brings the definitions, and the turns that were
-looked at.
+One entry for each workflow of each version. *Declared* and *observed* parts are separate: a machine has `states` and a
+flow has `steps`, which are its plan. A script has neither, since its code is the plan; `checkpoints` lists what its
+runs have asked for so far. Pure: the caller brings the definitions and the observed turns.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from holdfast.core.turn import Turn
 
 FORMAT = 1
 MOST_CHECKPOINTS = 200
-"""Checkpoints kept of one workflow: a script that makes names up as it goes has no end of them."""
+"""Maximum number of checkpoints of one workflow: a script may generate names without end."""
 
 Kind: TypeAlias = Literal["script", "machine", "flow"]
 CheckpointKind: TypeAlias = Literal["step", "sleep", "signal", "topic", "update", "child"]
@@ -60,7 +59,7 @@ class ManifestPart:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Something that runs of a script were seen to ask for, in the order in which it was first met."""
+    """Something that runs of a script asked for, in the order in which it first appeared."""
 
     name: str
     kind: CheckpointKind
@@ -72,9 +71,8 @@ class ManifestEntry:
     """One workflow of one version.
 
     `id` is the same in every process and release, as long as name, kind, version and declared parts are. `definition`
-    is the hash of what it does: of its code, or of a flow's content. `queue` is where its runs wait unless `start`
-    says otherwise. `retry` is the workflow's own, for errors outside steps; None: one pass. `timeout` bounds a whole
-    run.
+    is the hash of what it does: of its code, or of a flow's content. `queue` is the default queue of its runs. `retry`
+    is the workflow's policy for errors outside steps; None: one pass. `timeout` limits a whole run.
     """
 
     id: str
@@ -104,18 +102,18 @@ class Manifest:
     format: int = FORMAT
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; durations in the manner of ISO 8601 ("PT30S")."""
+        """Plain JSON values; durations as in ISO 8601 ("PT30S")."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         return {"format": plain.pop("format"), **plain}
 
 
 def manifest_of(entries: Iterable[ManifestEntry], step_retry: Retry) -> Manifest:
-    """The entries in order, and the policy of steps that have none of their own."""
+    """The entries in order, and the default policy of steps."""
     return Manifest(tuple(sorted(entries, key=lambda x: (x.name, x.version))), _policy(step_retry))
 
 
 def entry_of(spec: WorkflowSpec, checkpoints: tuple[Checkpoint, ...] = ()) -> ManifestEntry:
-    """What a definition says of itself."""
+    """The entry of a definition."""
     kind = kind_of(spec)
     parts = tuple(_part(part, position) for position, part in enumerate(spec.parts()))
     names = [part.name for part in parts]
@@ -140,12 +138,12 @@ def entry_of(spec: WorkflowSpec, checkpoints: tuple[Checkpoint, ...] = ()) -> Ma
 
 
 def kind_of(spec: WorkflowSpec) -> Kind:
-    """How it is written."""
+    """The style of a definition."""
     return spec.style or "script"
 
 
 def observed(journals: Iterable[Iterable[Turn]]) -> tuple[Checkpoint, ...]:
-    """What these journals asked for, each name once, in the order in which it was first met."""
+    """What these journals asked for, each name once, in the order of first appearance."""
     found: dict[tuple[str, CheckpointKind], None] = {}
     for turns in journals:
         for turn in turns:

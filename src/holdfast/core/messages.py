@@ -32,7 +32,7 @@ def decode_event(body: bytes) -> e.AnyEvent:
 
 
 def ended(run: str, event: e.Terminal, at: datetime | None, key: str) -> e.ChildEnded:
-    """A run's end, as a run that waits for it under `key` sees it."""
+    """The end of a run as an event for a run that waits for it under `key`."""
     match event:
         case e.Completed():
             value, blob, refs = event.value, event.blob, event.refs
@@ -45,7 +45,7 @@ def ended(run: str, event: e.Terminal, at: datetime | None, key: str) -> e.Child
 
 
 def ended_by(row: Row, key: str) -> e.ChildEnded:
-    """The same, from the run's terminal row."""
+    """Like `ended`, from the run's terminal row."""
     turn = decode_row(row)
     for event in turn.events:
         if isinstance(event, e.Completed | e.Failed | e.Cancelled):
@@ -65,7 +65,7 @@ def predecessor_message(run: str) -> str:
 
 
 def id_in_use(run: str, its_workflow: str, workflow: str, key: str) -> e.ChildEnded:
-    """The end of a child that could not be: its id belongs to a run of another workflow."""
+    """The end of a child that could not be started: its id belongs to a run of another workflow."""
     failure = Failure(
         type_name(Conflict),
         f"run id {run!r} is in use by a run of workflow {its_workflow!r}, so it cannot be a child of workflow "
@@ -75,13 +75,13 @@ def id_in_use(run: str, its_workflow: str, workflow: str, key: str) -> e.ChildEn
 
 
 def with_status(reply: bytes, status: str) -> bytes:
-    """A message's `reply` with why it could not be delivered filled in."""
+    """A message's `reply`, with the reason why it was not delivered."""
     whole = _encoder.encode({**_fields.decode(reply), "status": status})
     return _encoder.encode(_settled.decode(whole))
 
 
 def undelivered_id(message: str) -> str:
-    """The id of the message that tells a run what became of one it sent."""
+    """The id of the message that tells a run the outcome of one it sent."""
     return f"undelivered {message}"
 
 

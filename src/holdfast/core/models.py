@@ -1,4 +1,4 @@
-"""Pydantic models, without importing Pydantic: if it was not imported, nothing is a model of it.
+"""Pydantic models, without importing Pydantic: if nothing imported it, there are no models.
 
 These are msgspec's hooks for types it does not know: `encode_hook` for values, `decode_hook` for annotations.
 """
@@ -33,7 +33,7 @@ def encode_hook(value: Any) -> Any:
 
 
 def decode_hook(cls: type[Any], data: Any) -> Any:
-    """The model made of its JSON-like form; as JSON, so that strict models take the strings JSON has for dates."""
+    """The model of its JSON-like form. It goes through JSON, so that strict models accept JSON's strings for dates."""
     if is_model(cls):
         return cls.model_validate_json(_encode(data))
     if cls is object:  # any value, as with Any

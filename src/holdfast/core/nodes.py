@@ -1,9 +1,9 @@
 """Annotations as trees: how values of one type become plain JSON values and come back.
 
-A tree is needed only where msgspec alone cannot tell types apart (a union of two dataclasses) or would not be
-deterministic (sets); `core.codec` hands everything else to msgspec whole. Here are scalars and containers; classes and
-unions are in `core.compounds`. `core.annotations` builds the trees and fills nodes in after they are made, because
-types may refer to themselves.
+A tree is needed only where msgspec alone cannot distinguish types (a union of two dataclasses) or would not be
+deterministic (sets); `core.codec` gives everything else to msgspec. Here are scalars and containers; classes and unions
+are in `core.compounds`. `core.annotations` builds the trees and fills nodes in after they are made, because types may
+refer to themselves.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _AT = "- at `"
 
 
 class Misfit(Exception):
-    """A value or stored data that does not fit; `path` is relative to where the tree began."""
+    """A value or stored data that does not match its type; `path` is relative to where the tree began."""
 
     def __init__(self, reason: str, path: str = "") -> None:
         super().__init__(reason)
@@ -70,17 +70,17 @@ class Node:
         return ()
 
     def accepts(self, value: object) -> bool:
-        """Whether `value` looks like one of this type, from the outside."""
+        """Whether `value` looks like one of this type, without checking its contents."""
         raise NotImplementedError
 
     def to_plain(self, value: Any) -> Any:
-        """The plain JSON value that stands for `value`."""
+        """The plain JSON value for `value`."""
         if self.is_direct:
             return msgspec.to_builtins(value, str_keys=True, enc_hook=encode_hook)
         return self._to_plain(value)
 
     def from_plain(self, data: Any, path: str) -> Any:
-        """The value that plain `data` stands for."""
+        """The value of plain `data`."""
         if not self.is_direct:
             return self._from_plain(data, path)
         try:
@@ -127,7 +127,7 @@ class Choice(Node):
 
     @property
     def names(self) -> list[str]:
-        """What is stored for each."""
+        """The stored name of each."""
         return list(self._members)
 
     def accepts(self, value: object) -> bool:
@@ -177,7 +177,7 @@ class Items(Node):
 
 
 class Pairs(Node):
-    """A tuple with a type for each place."""
+    """A tuple with a type for each position."""
 
     kinds: frozenset[str] = frozenset({"array"})
 
@@ -205,7 +205,7 @@ class Pairs(Node):
 
 
 class Map(Node):
-    """A dict. Its keys are what JSON keys can stand for; msgspec converts them."""
+    """A dict. Its keys are those that JSON keys can represent; msgspec converts them."""
 
     kinds: frozenset[str] = frozenset({"object"})
 
@@ -245,7 +245,7 @@ class Map(Node):
 
 
 def inside(node: Node, value: Any, step: str) -> Any:
-    """`node.to_plain(value)`, with `step` put in front of the path of what goes wrong inside."""
+    """`node.to_plain(value)`, with `step` in front of the path of an error inside."""
     try:
         return node.to_plain(value)
     except Misfit as misfit:
@@ -254,7 +254,7 @@ def inside(node: Node, value: Any, step: str) -> Any:
 
 
 def kind(data: object) -> str:
-    """What JSON a plain value is."""
+    """The JSON kind of a plain value."""
     if data is None:
         return "null"
     names: dict[Any, str] = {bool: "bool", int: "int", float: "float", str: "str", list: "array", dict: "object"}
@@ -262,7 +262,7 @@ def kind(data: object) -> str:
 
 
 def is_same(member: object, value: object) -> bool:
-    """Equal, and of one type: 1 is not True."""
+    """Whether both are equal and of one type: 1 is not True."""
     try:
         return type(member) is type(value) and bool(member == value)
     except Exception:  # noqa: BLE001 user code in __eq__: not the same, then
@@ -270,6 +270,6 @@ def is_same(member: object, value: object) -> bool:
 
 
 def shown(data: object) -> str:
-    """Plain data for a message: bounded."""
+    """Plain data for a message, shortened."""
     text = ascii(data) if data is None or isinstance(data, (bool, int, float, str)) else f"`{kind(data)}`"
     return text if len(text) <= 80 else f"{text[:60]}…"

@@ -1,4 +1,4 @@
-"""What a run has asked for and not got yet: the open half of its fold."""
+"""What a run has asked for and not received yet: the open part of its fold."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class OpenStep(msgspec.Struct, gc=False):
 
     @property
     def in_flight(self) -> bool:
-        """Its body may be running."""
+        """Whether its body may be running."""
         return self.retry_at is None and not self.is_abandoned
 
     @property
     def restarts(self) -> int:
-        """Attempts that were cut off, not failed: they cost nothing of the budget."""
+        """Attempts that were cut off, not failed: they do not count against the budget."""
         begun = self.attempt if self.retry_at is not None else self.attempt - 1
         return begun - self.failures
 

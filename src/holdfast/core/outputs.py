@@ -1,4 +1,4 @@
-"""Outputs: the facts that say what a program made of its inputs. `core.events` has the whole set."""
+"""Outputs: the events that record what a program made of its inputs. `core.events` has the whole set."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StepAbandoned(Event, frozen=True, tag="abandoned", kw_only=True):
 
 
 class SleepStarted(Event, frozen=True, tag="sleep", kw_only=True):
-    """A durable sleep, its end fixed when it was first met."""
+    """A durable sleep. Its end is fixed when it is first reached."""
 
     key: str
     until: Instant
@@ -42,7 +42,7 @@ class WaitStarted(Event, frozen=True, tag="wait", kw_only=True):
 
 
 class WaitEnded(Event, frozen=True, tag="wait_ended", kw_only=True):
-    """A wait is over: it took `message`, or, with none, it ran out of time or was abandoned."""
+    """A wait is over: it took `message` or, without one, timed out or was abandoned."""
 
     key: str
     message: str = ""
@@ -72,46 +72,46 @@ class MessageSent(Carrier, frozen=True, tag="sent", kw_only=True):
 
 
 class Exposed(Carrier, frozen=True, tag="exposed", kw_only=True):
-    """A value the run shows to the outside."""
+    """A value that the run exposes."""
 
     name: str
 
 
 class Streamed(Event, frozen=True, tag="streamed", kw_only=True):
-    """The workflow's own code sent parts to a stream. The parts are beside the journal, written with this row."""
+    """The workflow's own code sent parts to a stream. They are stored beside the journal, written with this row."""
 
     name: str
     parts: int = 1
 
 
 class Answered(Carrier, frozen=True, tag="answered", kw_only=True):
-    """What became of the update `message`. `value` is the answer; of one that was refused or left, why."""
+    """The outcome of the update `message`. `value` is the answer, or the reason if it was refused or left."""
 
     message: str
     outcome: AnswerOutcome = "answered"
 
 
 class AttributesSet(Event, frozen=True, tag="attributes", kw_only=True):
-    """Attributes that the run gave itself; None: it has that one no longer."""
+    """Changed attributes; None removes one."""
 
     attributes: dict[str, str | None]
 
 
 class Patched(Event, frozen=True, tag="patched", kw_only=True):
-    """`patched(name)` was met for the first time while live: this run takes the new path."""
+    """`patched(name)` was called for the first time while live: this run takes the new path."""
 
     name: str
 
 
 class Entered(Event, frozen=True, tag="entered", kw_only=True):
-    """A machine entered a state whose body is a script; a state whose body is a step is named by that step."""
+    """A machine entered a state whose body is a script. A state whose body is a step is named by that step."""
 
     key: str
     state: str
 
 
 class Kept(Event, frozen=True, tag="kept", kw_only=True):
-    """A saga ended well: these steps will not be undone any more."""
+    """A saga succeeded: these steps will not be undone any more."""
 
     keys: tuple[str, ...]
 
@@ -150,7 +150,7 @@ class RetryPlanned(Event, frozen=True, tag="retry", kw_only=True):
 
 
 class Continued(Carrier, frozen=True, tag="continued", kw_only=True):
-    """The run restarts with different arguments: same id, ordinals continue, everything before is settled history."""
+    """The run restarts with different arguments: same id, ordinals continue, everything before is settled."""
 
     workflow: str
     version: str = ""

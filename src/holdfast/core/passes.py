@@ -1,13 +1,12 @@
 """Where the running pass of a run begins.
 
-A run starts once, but its body may begin several times: `continue_as` begins it anew with other arguments, a
-workflow-level retry begins it again over everything that is settled, and `run.retry()` starts a new run that adopts
-what an old one had settled. A program is one pass; what went before reaches it as a `Beginning`.
+A run starts once, but its body may begin several times: `continue_as` restarts it with different arguments, a
+workflow-level retry restarts it over everything that is settled, and `run.retry()` starts a new run that adopts what an
+old one had settled. A program is one pass; it gets what happened before as a `Beginning`.
 
 What counts as settled: completed steps, steps that failed for good, sleeps and waits that ended by themselves, children
-that ended, signals that were delivered. Not what the author's code gave up (a cancelled
-wait begins anew; a cancelled step counts only if it completed all the same), and not what was undone: that deed has
-been taken back, and its key is spent.
+that ended, signals that were delivered. Not what the author's code gave up (a cancelled wait starts again; a cancelled
+step counts only if it completed nevertheless), and not what was undone: its key is spent.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Start = TypeVar("Start", e.Started, e.Continued, e.Started | e.Continued)
 
 
 class Memo(msgspec.Struct, gc=False):
-    """What an earlier pass asked for under a key, and how it came out, if it did."""
+    """What an earlier pass asked for under a key, and its outcome, if there is one."""
 
     opened: Opened | None = None
     settled: Settled | None = None
@@ -63,7 +62,7 @@ class Beginning(msgspec.Struct, gc=False):
 
     @property
     def identity(self) -> str:
-        """What derived ids are made from: the run, and after a `continue_as` which of its lives this is."""
+        """What derived ids are made from: the run and, after a `continue_as`, the number of this restart."""
         return self.run if self.origin == 1 else f"{self.run}#{self.origin}"
 
 
@@ -133,7 +132,7 @@ def last_beginning(run: str, turns: Sequence[Turn]) -> tuple[Beginning, Sequence
 
 
 def next_beginning(run: Run, start: e.Continued) -> Beginning:
-    """The beginning that `continue_as` asked for, as the fold after that turn knows it: what `last_beginning` finds."""
+    """The beginning that `continue_as` asked for, by the fold after that turn: the same that `last_beginning` finds."""
     assert run.created_at is not None
     assert run.updated_at is not None
     signals, left = list(run.buffered.values()), tuple(run.left)
@@ -206,8 +205,8 @@ def _first(run: str, turns: Sequence[Turn]) -> e.Started:
 
 
 def place_of_send(name: str, to: str, number: int) -> str:
-    """Where a pass remembers its signals: the first of that name to that run, the second … Their keys follow from the
-    order of all calls, which may be another in the next pass. No key of a call looks like this."""
+    """The key under which a pass remembers its signals: the first of that name to that run, the second, … Their real
+    keys follow from the order of all calls, which may differ in the next pass. No key of a call looks like this."""
     return f"\0{number} {name} {to}"
 
 
@@ -215,8 +214,8 @@ _BOUNDARIES = frozenset((e.Continued, e.RetryPlanned))
 
 
 class _Past:
-    """What the turns of finished passes left behind, since the last `continue_as`. Only signals outlive one, and the
-    children that are to be cancelled with the run."""
+    """What the turns of finished passes left, since the last `continue_as`. Only signals survive one, and children that
+    are cancelled with the run."""
 
     def __init__(self) -> None:
         self.memo: dict[str, Memo] = {}
@@ -229,7 +228,7 @@ class _Past:
         self._sent: Counter[tuple[str, str]] = Counter()
 
     def next_life(self) -> _Past:
-        """What `continue_as` leaves of it."""
+        """What remains after `continue_as`."""
         past = _Past()
         past.signals, past.left = self.signals, self.left
         for memo in self.memo.values():
@@ -272,7 +271,8 @@ class _Past:
                 pass
 
     def _send(self, event: e.MessageSent, ordinal: int) -> None:
-        """It arrives, unless the run is told otherwise. What was delivered once counts, also if it is sent again."""
+        """Records a sent signal. It arrives unless the run is told otherwise. One that was delivered counts, even if it
+        is sent again."""
         self._sent[event.name, event.to] += 1
         place = place_of_send(event.name, event.to, self._sent[event.name, event.to])
         settled = e.SendSettled(key=event.key, to=event.to, name=event.name, ordinal=ordinal)

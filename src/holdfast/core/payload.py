@@ -5,9 +5,9 @@
     Shape       one annotation          value  ⇄ JSON
     Arguments   a function's signature  call   ⇄ JSON object, by parameter name, defaults applied
 
-Both give out the decoded copy with the bytes: a live run must see what a replay would see. Annotations are read at
-first use, so that they may name what is defined later; `check` reads them at once. Nothing here knows where bytes are
-kept: payloads above `MAX_INLINE` are for the caller to store as blobs under `hash_of`.
+Both return the decoded copy with the bytes: a live run must see what a replay would see. Annotations are read at first
+use, so that they may name what is defined later; `check` reads them at once. Nothing here knows where bytes are kept:
+the caller stores payloads above `MAX_INLINE` as blobs under `hash_of`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Shape(Generic[T]):
             raise DefinitionError(f"{self.what}: {error}") from None
 
     def check(self) -> Codec:
-        """Compiles the annotation now; `DefinitionError` if it cannot be stored."""
+        """Compiles the annotation now. Raises `DefinitionError` if it cannot be stored."""
         annotation = self.annotation
         try:
             self._codec = compile_codec(annotation)
@@ -89,16 +89,17 @@ class Shape(Generic[T]):
         return self._codec
 
     def schema(self) -> JsonSchema:
-        """The JSON Schema of what is stored; `{}`, which allows everything, where there is no annotation."""
+        """The JSON Schema of what is stored; `{}`, which allows everything, without an annotation."""
         self.check()
         return schema_of(self.annotation)
 
     def encode(self, value: T, path: str = "") -> bytes:
-        """The JSON of `value`, proven to come back equal; `NotEncodable` names the place under `path`."""
+        """The JSON of `value`, proven to decode to an equal value. Raises `NotEncodable`, which names the place under
+        `path`."""
         return (self._codec or self.check()).round_trip(value, path, self.what)[0]
 
     def decode(self, data: bytes | msgspec.Raw) -> T:
-        """The value that `data` stands for; `NotDecodable` names the place."""
+        """The value of `data`. Raises `NotDecodable`, which names the place."""
         back: T = (self._codec or self.check()).decode(data, self.what)
         return back
 
@@ -143,7 +144,7 @@ class Arguments:
         self._codec: Codec | None = None
 
     def check(self) -> Codec:
-        """Reads and compiles the annotations now; `DefinitionError` if one cannot be stored."""
+        """Reads and compiles the annotations now. Raises `DefinitionError` if one cannot be stored."""
         try:
             hints = _hints(self._function)
         except Unsupported as error:
@@ -178,11 +179,12 @@ class Arguments:
         return schema_of(self._make, is_call=True)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The call's arguments by parameter name, defaults applied; `InvalidArguments` if they do not fit."""
+        """The call's arguments by parameter name, with defaults. Raises `InvalidArguments` if they do not match."""
         return msgspec.structs.asdict(self._bound(args, kwargs))
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], proven: bytes | None = None) -> bytes:
-        """The JSON object of a call, proven to come back equal. If it is just `proven`, that was done before."""
+        """The JSON object of a call, proven to decode to an equal one. If it equals `proven`, the proof was done
+        before."""
         codec = self._codec or self.check()
         if proven is not None and self._is_simple and self._make is not None:  # a replay: as `_bound` and `gives` do it
             try:
@@ -198,7 +200,7 @@ class Arguments:
         return codec.round_trip(bound, "", self.what, 1)[0]
 
     def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The call that `data` stands for. A parameter missing there gets its default; unknown names are refused."""
+        """The call in `data`. A missing parameter gets its default; unknown names are refused."""
         bound = (self._codec or self.check()).decode(data, self.what, 1)
         if self._positional == len(self.names):  # most: by position alone
             return _astuple(bound), {}
@@ -272,13 +274,13 @@ def hash_of(data: bytes) -> str:
 
 
 def input_hash(args: bytes) -> str:
-    """Tells the inputs of two runs apart. It stands in every run's row, so it has 128 bits: no two inputs meet in it by
+    """Distinguishes the inputs of two runs. It is in every run's row, so it has 128 bits: two inputs never share it by
     chance, and a user who constructs a collision only harms themselves."""
     return hash_of(canonical(args))[:32]
 
 
 def is_same_input(stored: str, digest: str) -> bool:
-    """Whether a row's hash is that of this input. A child has none; older rows have the whole hash."""
+    """Whether a row's hash is that of this input. A child has no hash; older rows have the full one."""
     return not stored or stored[: len(digest)] == digest
 
 

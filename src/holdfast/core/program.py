@@ -1,8 +1,8 @@
 """The program protocol: the deciding half of a run.
 
-A program is fed events and answers with commands. It does no I/O, reads no clock, draws no chance and starts no
-thread that outlives a call; the same beginning and the same events always give the same commands. The engine cannot
-tell a script from a machine or a flow.
+A program takes events and returns commands. It does no I/O, reads no clock and no randomness, and starts no thread that
+outlives a call. The same beginning and the same events always give the same commands. To the engine, scripts, machines
+and flows are the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Program(Protocol):
 
     @property
     def redaction(self) -> Redaction:
-        """What no error of this run may tell."""
+        """Values that no error of this run may contain."""
         ...
 
     @property
@@ -32,31 +32,31 @@ class Program(Protocol):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it has no timer, and waits for the outcome of no signal. Asked several times a turn, so a plain
-        attribute where that can be; a program that cannot tell says no."""
+        """Whether it has no timer and waits for the outcome of no signal. Read several times per turn, so it is a plain
+        attribute where possible; a program that does not know says False."""
         ...
 
     def activate(self, at: datetime, inputs: Sequence[Input]) -> list[Command]:
-        """Feeds what happened, in order, and returns what to do. `at` is the time of the turn."""
+        """Takes what happened, in order, and returns what to do. `at` is the time of the turn."""
         ...
 
     def replay(self, turns: Sequence[Turn]) -> None:
-        """Goes through recorded turns, comparing what the code asks for with what the journal holds.
+        """Replays recorded turns, comparing what the code asks for with what the journal holds.
 
         Raises `Diverged` at the first difference; nothing was executed.
         """
         ...
 
     def next_timer(self) -> datetime | None:
-        """When the program next wants to be woken by time alone."""
+        """The next time at which the program must be woken."""
         ...
 
     def due_timers(self, now: datetime) -> list[str]:
-        """Keys of the timers that have come due, in the order in which they fire."""
+        """Keys of the due timers, in the order in which they fire."""
         ...
 
     def awaited_sends(self) -> Mapping[str, str]:
-        """The signals sent whose outcome the program waits for (`SendSettled`): key → to which run."""
+        """Sent signals whose outcome the program waits for (`SendSettled`): key → receiving run."""
         ...
 
     def open_steps(self) -> Mapping[str, RunStep]:
@@ -64,17 +64,14 @@ class Program(Protocol):
         ...
 
     def stuck_at(self) -> str | None:
-        """Where the author's code stands, if it waits and nothing that the run is ever told can wake it; else None."""
+        """Where the author's code waits, if nothing that the run is ever told can wake it; else None."""
         ...
 
     def objection(self, event: UpdateReceived) -> str | None:
-        """Why a question is refused before the program is fed it; None if it is not. It changes nothing, and is not
-        replayed."""
+        """Why a question is refused before the program gets it, or None. It changes nothing, and is not replayed."""
         ...
 
     def close(self) -> bool:
-        """Ends the program without effects: nothing is executed, asked for or journaled any more.
-
-        False if the author's code refused to end: it is left behind, without effects.
-        """
+        """Ends the program without effects: nothing more is executed, asked for or journaled. Returns False if the
+        author's code refused to end: it is left behind, without effects."""
         ...

@@ -12,7 +12,7 @@ from holdfast.core.status import Status
 
 
 class Projection(msgspec.Struct, frozen=True, gc=False):
-    """What a commit may change in a run's row. The rest is fixed when the run is made."""
+    """What a commit may change in a run's row. The rest is fixed when the run is created."""
 
     workflow: str
     version: str

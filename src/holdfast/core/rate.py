@@ -1,7 +1,7 @@
 """Rates as people write them ("100/m"), and the rule that keeps them (GCRA). Pure.
 
-The rule remembers one instant, `until`: the time up to which what has begun uses the rate up. Nothing drifts, and
-nothing has to be filled up again while there is no work.
+The rule stores one instant, `until`: the time up to which the rate is used up. Nothing drifts, and nothing has to be
+refilled while there is no work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.errors import InvalidDuration, InvalidInput
 
 _RATE = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9.]*)\s*([a-z]+)\s*")
 _SMOOTH = 100_000
-"""Microseconds whose share of the rate may come at once: a worker looks at its queues only so often."""
+"""Microseconds of the rate that may be used at once, since a worker checks its queues only now and then."""
 
 _LONGEST = 366 * 86_400_000_000
 _MICROSECOND = timedelta(microseconds=1)
@@ -25,7 +25,7 @@ ACCEPTED = 'Write a whole number and a period: "50/s", "100/m", "1000/h", "10/30
 
 
 class Rate(msgspec.Struct, frozen=True, gc=False):
-    """So many in each `unit`, which is a period such as "s" or "30s"."""
+    """That many in each `unit`, a period such as "s" or "30s"."""
 
     count: int
     unit: str
@@ -70,19 +70,19 @@ def _short(value: object) -> str:
 
 
 class Allowance(msgspec.Struct, frozen=True, gc=False):
-    """How many may begin now, and if none may, when the next one may."""
+    """How many may begin now and, if none may, when the next one may."""
 
     count: int
     next_at: int
 
 
 def allowance(interval: int, burst: int, until: int, now: int) -> Allowance:
-    """What the rate lets through at `now`. Times are in microseconds."""
+    """What the rate allows at `now`. Times are in microseconds."""
     ahead = max(until - now, 0)
     slack = interval * (burst - 1) - ahead
     return Allowance(slack // interval + 1, now) if slack >= 0 else Allowance(0, now - slack)
 
 
 def spent(interval: int, until: int, now: int, count: int) -> int:
-    """`until` once so many have begun."""
+    """`until` after that many have begun."""
     return max(until, now) + interval * count

@@ -1,4 +1,4 @@
-"""What a worker's recovery met: counted, and the latest by name, so that a person can look after it. Pure."""
+"""What a worker's recovery found: counts, and the latest runs by name, so that an operator can check them. Pure."""
 
 from __future__ import annotations
 
@@ -24,21 +24,19 @@ class Met(msgspec.Struct, frozen=True):
 
 
 class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How often each was met since the worker started, the last few that need attention, and what is left behind
-    now."""
+    """Counts since the worker started, the last few runs that need attention, and what is left behind now."""
 
     counts: dict[Kind, int] = {}
     recent: tuple[Met, ...] = ()
     left: tuple[tuple[str, str], ...] = ()
-    """Threads of steps whose result is no longer needed, by run and key: each is one thread less for others until it
-    returns."""
+    """Threads of steps whose result is no longer needed, by run and key: each occupies a thread until it returns."""
 
     def count(self, kind: Kind) -> int:
-        """How often that was met."""
+        """How often this was found."""
         return self.counts.get(kind, 0)
 
     def with_one(self, kind: Kind, run: str, detail: str, at: datetime) -> Recovery:
-        """This, and one more. Runs that simply continued are counted and not named; those of other workers are
+        """This recovery with one more run. Runs that simply continued are only counted; runs of other workers are
         forgotten before those that need attention."""
         counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
         if kind in {"own", "taken over"}:
@@ -50,7 +48,7 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def encode_recovery(recovery: Recovery) -> str:
-    """As a worker's row holds it; nothing met and nothing left is an empty text."""
+    """The stored form in a worker's row; empty if there is nothing to report."""
     return msgspec.json.encode(recovery).decode() if recovery.counts or recovery.left else ""
 
 
@@ -61,7 +59,7 @@ def check_recovery(text: str | bytes) -> None:
 
 
 def decode_recovery(text: str) -> Recovery:
-    """The inverse; a text of a newer worker that cannot be read is as good as none."""
+    """The inverse; a text of a newer worker that cannot be read counts as empty."""
     try:
         return msgspec.json.decode(text, type=Recovery) if text else Recovery()
     except (msgspec.MsgspecError, UnicodeDecodeError):

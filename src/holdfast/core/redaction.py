@@ -1,5 +1,5 @@
-"""Secrets are not shown. The journal holds them, since a run needs them to continue; what shows a run to people, and
-every error it records, has a mark in their place.
+"""Hides secrets. The journal holds them, since a run needs them to continue; everything that shows a run to people, and
+every recorded error, has a mark in their place.
 
 A run that starts a flow has the flow's secrets in its own journal too: in the child's arguments, and a batch in the
 inputs it reads. A turn therefore hides what it carries itself, besides what it is told to hide."""
@@ -19,14 +19,14 @@ from holdfast.core.turn import Turn
 
 HIDDEN = "•••"
 SHORTEST = 4
-"""A shorter secret is hidden where it stands alone, not inside other text."""
+"""Length below which a secret is hidden only where it stands alone, not inside other text."""
 
 _STARTS: Final = b"secrets"
-"""A payload without it holds no start."""
+"""Bytes that every payload with a start contains."""
 
 
 class Redaction:
-    """Puts the mark in the place of some secrets. Without any it changes nothing, and is false."""
+    """Replaces some secrets by the mark. Without secrets it changes nothing, and is false."""
 
     def __init__(self, secrets: Iterable[Any] = ()) -> None:
         self._alone = frozenset(_leaves(secrets))
@@ -65,7 +65,7 @@ class Redaction:
         )
 
     def event(self, event: e.AnyEvent) -> e.AnyEvent:
-        """A fact as it may be shown."""
+        """An event that may be shown."""
         if isinstance(event, e.Adopted):
             facts: Any = tuple(self.event(fact) for fact in event.facts)
             return e.Adopted(facts=facts)
@@ -78,7 +78,7 @@ class Redaction:
         return msgspec.Raw(msgspec.json.encode(self.value(msgspec.json.decode(data)))) if bytes(data) else data
 
     def turn(self, turn: Turn) -> Turn:
-        """A turn as it may be shown: also without the secrets of the flows it starts."""
+        """A turn that may be shown: also without the secrets of the flows it starts."""
         carried = [secret for event in turn.events for secret in secrets_of(event)]
         hiding = Redaction([*self._alone, *carried]) if carried else self
         if not hiding:
@@ -97,7 +97,8 @@ def _leaves(values: Iterable[Any]) -> Iterable[str]:
 
 
 def _spellings(text: str) -> Iterator[str]:
-    """As it is, and as it stands in the `repr` of a text, in JSON and in an address: so errors tend to quote it."""
+    """The secret as it is, and as it appears in the `repr` of a text, in JSON and in a URL, since errors quote it
+    so."""
     yield text
     yield repr(text)[1:-1]
     yield msgspec.json.encode(text).decode()[1:-1]
@@ -122,7 +123,7 @@ def secrets_of(event: e.AnyEvent) -> Iterator[Any]:
 
 
 def _started_with(value: Any) -> Iterator[Any]:
-    """Values of secret variables, wherever a flow's start is in a JSON value, or in a text that is one."""
+    """Values of secret variables, wherever a flow's start appears in a JSON value, or in a text that is JSON."""
     if isinstance(value, str) and value.startswith("{") and _STARTS.decode() in value:
         try:
             value = msgspec.json.decode(value)

@@ -1,8 +1,8 @@
-"""Which blobs a payload and a fact refer to.
+"""Which blobs a payload and an event refer to.
 
-A reference is said once, where a payload is made: the payload is plain there, and whatever is done to it later
-(encryption, say) does not hide what it refers to. From then on it is a field of the fact that carries the payload, and
-stores are told of it with the row, message, value, snapshot or blob. Nothing is ever looked for in what is stored.
+References are collected once, where a payload is made and still plain, so that later changes to it, such as encryption,
+do not hide them. From then on they are a field of the event that carries the payload, and stores get them with the row,
+message, value, snapshot or blob. Stored data is never searched for references.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.core import events as e
 __all__ = ["MARK", "BlobRef", "ReferringBytes", "references_in", "references_of", "referred_by", "segment_references"]
 
 MARK = b'"size'
-"""In every payload with a `BlobRef`, and in few others."""
+"""Bytes that every payload with a `BlobRef` contains, and few others."""
 
 _REF = re.compile(
     rb"\{"
     rb'\\*"name\\*":\\*"([0-9a-f]{64})\\*",\\*"size\\*":[0-9]+,\\*"kind\\*":\\*"(?:bytes|json)\\*"\}'
 )
-"""A `BlobRef` as it is encoded, also within JSON that is a text in other JSON: its quotes are escaped then."""
+"""An encoded `BlobRef`, also within JSON text inside other JSON, where its quotes are escaped."""
 
 
 class BlobRef(msgspec.Struct, frozen=True):
@@ -47,14 +47,14 @@ class ReferringBytes(bytes):
 
 
 def references_in(payload: bytes) -> tuple[str, ...]:
-    """The blobs whose `BlobRef` is in this payload, which is plain: for its maker, and nobody else."""
+    """The blobs whose `BlobRef` is in this plain payload. Only for the maker of the payload."""
     if MARK not in payload:  # most payloads
         return ()
     return tuple(dict.fromkeys(name.decode() for name in _REF.findall(payload)))
 
 
 def referred_by(data: bytes) -> tuple[str, ...]:
-    """What the bytes of a blob refer to."""
+    """The references of the bytes of a blob."""
     return data.names if isinstance(data, ReferringBytes) else ()
 
 

@@ -1,8 +1,8 @@
 """`Retry`: when a failed step, or a failed workflow, is tried again.
 
-A pure table of instants: the caller gives the number of failures, the time and a random number, and gets the time of
-the next try, or None when the budget is spent. Policies are validated when they are made, never when they are used, and
-no policy can overflow: delays stop at `ceiling`, instants at `LATEST`.
+Pure: the caller gives the number of failures, the time and a random number, and gets the time of the next try, or None
+when no attempts are left. Policies are validated when they are made, never when they are used, and no policy can
+overflow: delays stop at `ceiling`, instants at `LATEST`.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ Errors: TypeAlias = type[Exception] | tuple[type[Exception], ...]
 class Retry:
     """How often to try, and how long to wait in between.
 
-    `attempts` counts the first try; None is unlimited. After failure n the wait is
-    ``first * factor ** (n - 1)``, at most `ceiling`, then randomly shortened to between half and all of that, so
-    that what failed together does not retry together.
+    `attempts` counts the first try; None is unlimited. After failure n the wait is ``first * factor ** (n - 1)``, at
+    most `ceiling`, then randomly shortened to between half and all of that, so that things that failed together do not
+    retry together.
 
-    Errors decide too: `never` names exceptions that are not retried, `on` the only ones that are, and `when` is asked
-    with the exception and says whether to retry. All that are given must agree. An exception that the step declares
-    with `raises=` is retried if `on` names it or `when` says so, and then arrives as itself.
+    Errors decide too: `never` names exceptions that are not retried, `on` the only ones that are, and `when` is a
+    function of the exception that returns whether to retry. All that are given must agree. An exception that the step
+    declares with `raises=` is retried if `on` names it or `when` says so, and is then raised unchanged.
     """
 
     attempts: int | None
@@ -89,8 +89,8 @@ class Retry:
         return (self.attempts, self.first, self.factor, self.ceiling, self.on, self.never, self.when)
 
     def wants(self, error: BaseException) -> bool | None:
-        """Whether to try again after that error, as `on`, `never` and `when` say; None if none of them is given, or
-        only `never`, which does not name it. What `when` raises is the caller's."""
+        """Whether to retry after that error, by `on`, `never` and `when`; None if none of them is given, or only
+        `never`, which does not name it. Errors of `when` pass through."""
         if self.never and isinstance(error, self.never):
             return False
         if self.on and not isinstance(error, self.on):

@@ -26,8 +26,8 @@ from holdfast.errors import CorruptJournal, HoldfastError
 
 
 class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
-    """One run, folded from its journal. The last two fields follow from `steps`, and are not stored: what every turn
-    asks of thousands of open steps is kept, not looked for."""
+    """One run, folded from its journal. The last two fields follow from `steps` and are not stored: every turn needs
+    them, and searching thousands of open steps is slow."""
 
     workflow: str = ""
     version: str = ""
@@ -106,12 +106,12 @@ class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def in_flight(self) -> list[OpenStep]:
-        """Steps whose bodies may be running, in the order they were asked for."""
+        """Steps whose bodies may be running, in the order in which they were asked for."""
         return [step for step in self.steps.values() if step.in_flight]
 
     @property
     def identity(self) -> str:
-        """What keys are unique within: the run, and after `continue_as` the row it began anew with."""
+        """What keys are unique within: the run and, after `continue_as`, the row of the restart."""
         return self.id if self.origin == 1 else f"{self.id}#{self.origin}"
 
     @property
@@ -131,7 +131,7 @@ def _open(run: Run, key: str) -> OpenStep:
 
 
 def _settle(run: Run, key: str) -> OpenStep | None:
-    """The step is open no longer."""
+    """Removes the step from the open ones."""
     step = run.steps.pop(key, None)
     if step is not None and step.is_abandoned:
         run.abandoned -= 1
@@ -156,7 +156,7 @@ def _started(run: Run, event: e.Started, at: datetime) -> None:
 
 
 def _compacted(run: Run, event: e.Compacted, at: datetime) -> None:
-    raise CorruptJournal(f"run {run.id}: row {run.ordinal} stands for the rows before it, which are there")
+    raise CorruptJournal(f"run {run.id}: row {run.ordinal} replaces the rows before it, but they are still there")
 
 
 def _adopted(run: Run, event: e.Adopted, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""A schedule as it is stored, and what happens to it: which slots start a run now, and when to look again.
+"""A schedule as it is stored, and its rules: which slots start a run now, and when to look again.
 
 Nothing here reads a clock or a store. `advance` is given the time of the store and which of the schedule's runs are
 still open, and says what to start and what the schedule is afterwards. The store writes both in one transaction, fenced
@@ -24,21 +24,21 @@ Missed: TypeAlias = Literal["last", "all", "none"]
 Fate: TypeAlias = Literal["started", "buffered", "skipped"]
 
 ON_TIME = timedelta(seconds=30)
-"""A slot that is decided within this is not late, whatever `missed` says."""
+"""A slot that is decided within this time is not late, whatever `missed` says."""
 
 MOST_SLOTS = 500
-"""Slots that one pass looks at; a schedule with more is due again at once."""
+"""Maximum slots of one pass; a schedule with more is due again at once."""
 
 MOST_STARTS = 50
-"""Runs that one pass starts."""
+"""Maximum runs that one pass starts."""
 
 MOST_BUFFERED = 1000
 FIRST_LOOK, LONGEST_LOOK = timedelta(seconds=5), timedelta(minutes=5)
-"""How soon any worker looks whether the run before a buffered slot has ended: at first, and at most, doubling. The one
-that buffered it looks more often, and hears of the end if it happens there."""
+"""How soon any worker checks whether the run before a buffered slot has ended: first and maximum, doubling. The worker
+that buffered it checks more often, and is told of the end if it happens there."""
 
 RIVALS_LOOK = timedelta(minutes=1)
-"""How soon any worker looks which of several declarations counts."""
+"""How soon any worker checks which of several declarations applies."""
 
 
 class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -57,7 +57,7 @@ class Work(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a person says of a schedule."""
+    """A schedule as its author defines it."""
 
     timetable: Timetable
     work: Work
@@ -73,8 +73,9 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Declared(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A definition this store has seen. `number` is when it first did, counted. `instances` are the workers that
-    declare it. `definition` is forgotten once none of them lives. `by_hand`: made by `app.schedule`."""
+    """A definition this store has seen. `number` counts definitions in the order of first appearance. `instances`
+    are the workers that declare it. `definition` is forgotten once none of them lives. `by_hand`: made by
+    `app.schedule`."""
 
     digest: str
     number: int
@@ -110,7 +111,8 @@ class ScheduleState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     paused: Pause | None = None
     last: Pending | None = None
     last_local: str = ""
-    """The last slot as local time without an offset: it never comes again, whatever becomes of clock and zone."""
+    """The last slot as local time without an offset, so that it never occurs again, even if the clock or the zone
+    changes."""
     missed: int = 0
     skipped: int = 0
     fired: int = 0
@@ -136,7 +138,7 @@ def run_id(name: str, slot: datetime) -> str:
 
 
 def advance(name: str, state: ScheduleState, now: datetime, still_open: Collection[str]) -> Advance:
-    """Decides every slot that is due, as far as one pass goes, and starts what was buffered if it may begin."""
+    """Decides every due slot, up to the limit of one pass, and starts buffered ones that may begin."""
     turn = _Turn(name, state, now, still_open)
     if state.paused is None:
         turn.take_buffered()
@@ -147,7 +149,7 @@ def advance(name: str, state: ScheduleState, now: datetime, still_open: Collecti
 def add(
     name: str, state: ScheduleState, now: datetime, start: Pending, still_open: Collection[str]
 ) -> tuple[Advance, Fate]:
-    """The same for one start beside the timetable, by hand; and what became of it."""
+    """Decides one start besides the timetable, by hand. Also returns its outcome."""
     turn = _Turn(name, state, now, still_open)
     fate = turn.take(start)
     return turn.end(), fate
@@ -176,7 +178,7 @@ class _Turn:
     # -- one start -----------------------------------------------------------------------------------------------------
 
     def take(self, start: Pending) -> Fate:
-        """Starts it, or does with it what `overlap` says while an earlier run is open."""
+        """Starts a run, or applies `overlap` while an earlier run is open."""
         overlap = self.definition.overlap
         if not self.open or overlap == "allow":
             self.start(start)
@@ -210,7 +212,7 @@ class _Turn:
             self.change(fired=self.state.fired + 1)
 
     def take_buffered(self) -> None:
-        """What waits begins once nothing is open; all of it, if runs may overlap by now."""
+        """Starts buffered slots once nothing is open; all of them, if runs may overlap by now."""
         while self.buffered and (not self.open or self.definition.overlap == "allow"):
             self.start(self.buffered.pop(0))
 
@@ -218,7 +220,7 @@ class _Turn:
 
     @property
     def is_done(self) -> bool:
-        """Whether it has run as often as it is to run."""
+        """Whether it has reached its number of runs."""
         waiting = sum(one.is_slot for one in self.buffered)
         return self.definition.times is not None and self.state.fired + waiting >= self.definition.times
 
@@ -291,7 +293,7 @@ def next_slot(state: ScheduleState) -> datetime | None:
 
 
 def _slots(state: ScheduleState) -> Iterator[datetime]:
-    """Slots after the cursor, without a local time that was taken already."""
+    """Slots after the cursor, without local times that were already taken."""
     timetable = state.definition.timetable
     taken = state.last_local if timetable.has_local_slots else ""
     for slot in timetable.slots(state.cursor):

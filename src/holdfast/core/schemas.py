@@ -1,8 +1,8 @@
 """JSON Schema of annotations: what stored arguments and results look like, for people and programs that do not read
 Python.
 
-The schema says what `core.codec` writes and accepts, not more: a union that is stored under tags is described under its
-tags. Classes stand in `$defs`, once each, so types may contain themselves.
+The schema describes exactly what `core.codec` writes and accepts: a union that is stored under tags is described with
+its tags. Classes are in `$defs`, once each, so types may contain themselves.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ JsonSchema: TypeAlias = dict[str, Any]
 
 
 def schema_of(annotation: Any, *, is_call: bool = False) -> JsonSchema:
-    """The schema of an annotation; `Unsupported` if it cannot be stored. That of a call is an object by parameter name,
-    not a class with a name of its own."""
+    """The schema of an annotation. Raises `Unsupported` if it cannot be stored. The schema of a call is an object by
+    parameter name, not a named class."""
     root = build(annotation)
     writer = _Writer()
     written = writer.fields(root) if is_call and isinstance(root, Fields) else writer.of(root)
@@ -36,7 +36,7 @@ def under_tag(tag: str, schema: JsonSchema) -> JsonSchema:
 
 
 def joined(parts: Iterable[JsonSchema]) -> tuple[list[JsonSchema], JsonSchema]:
-    """Schemas that are to stand in one, and the definitions of all of them. Classes of one name are told apart."""
+    """Several schemas for use in one, with all their definitions. Classes with the same name stay distinct."""
     defs: JsonSchema = {}
     found: list[JsonSchema] = []
     for part in parts:
@@ -48,7 +48,7 @@ def joined(parts: Iterable[JsonSchema]) -> tuple[list[JsonSchema], JsonSchema]:
 
 
 class _Writer:
-    """Writes one schema; remembers the classes it has given a place in `$defs`."""
+    """Writes one schema. Remembers the classes that are in `$defs`."""
 
     def __init__(self) -> None:
         self.defs: dict[str, JsonSchema] = {}

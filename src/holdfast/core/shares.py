@@ -1,8 +1,8 @@
 """Fair order among shares: however many runs of one share wait, another share's run does not wait for them. Pure.
 
-A share is what runs compete as: by default their workflow. Each claimer counts what it took, in turns: the share it
-took least from comes first, and a share that was away comes back level with the others, neither ahead nor behind. So
-all that has to be remembered is how far each share is ahead.
+A share is what runs compete as: by default their workflow. Each claimer counts in turns what it claimed: the share with
+the fewest comes first, and a share that was absent returns level with the others. So only the lead of each share has to
+be remembered.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def share_of(workflow: str) -> Share:
 
 
 def queue_share(queue: str) -> Share:
-    """What the runs that wait at the gate of a queue compete as with all others. No workflow has such a name."""
+    """The name under which the runs at a queue's gate compete with all others. No workflow can have it."""
     return f"\x01{queue}"
 
 
@@ -33,8 +33,8 @@ def fair_order(
     ahead: Mapping[Share, int],
     lines: Mapping[Share, Iterable[T]] | None = None,
 ) -> list[T]:
-    """The order of a claim: by turns of the shares, within a turn and within a share by `place`. `lines`: further
-    shares, each in an order of its own (`core.gate`)."""
+    """The order of a claim: by turns of the shares; within a turn and a share, by `place`. `lines`: further shares,
+    each with its own order (`core.gate`)."""
     turns: dict[Share, int] = {}
     keyed: list[tuple[int, Any, T]] = []
     for candidate in sorted(candidates, key=place):
@@ -49,7 +49,7 @@ def fair_order(
 
 
 class Shares:
-    """What one claimer took: the turn it has come to, and of each share that is ahead the turn it may take next."""
+    """What one claimer took: its current turn and, for each share that is ahead, the turn it may take next."""
 
     def __init__(self) -> None:
         self._turn = 0
@@ -57,11 +57,11 @@ class Shares:
 
     @property
     def ahead(self) -> Mapping[Share, int]:
-        """By how many turns shares are ahead. Those that are not are not named."""
+        """By how many turns shares are ahead. Shares that are not ahead are left out."""
         return {share: turn - self._turn for share, turn in self._next.items()}
 
     def took(self, shares: Iterable[Share]) -> None:
-        """Runs of these were taken, in this order."""
+        """Records that runs of these shares were claimed, in this order."""
         turn = self._turn
         for share in shares:
             turn = max(self._turn, self._next.get(share, 0))
@@ -78,6 +78,6 @@ class Claimers(dict[str, Shares]):
         return shares
 
     def count(self, instance: str, workflow: str) -> None:
-        """A run began in another way than by a claim: it counts, if the instance is one that claims."""
+        """Counts a run that began other than by a claim, if the instance claims."""
         if instance in self:
             self[instance].took([share_of(workflow)])

@@ -1,9 +1,9 @@
 """Snapshots: the fold of a journal up to a row, and what a replay needs of the rows before, packed.
 
-The fold is not the program: a script is rebuilt by going through its turns again. So a snapshot holds both. Of the
-turns it keeps what a replay reads or compares, in the order of delivery: outcomes, messages, firings, and what the code
-asked for. It leaves out who claimed, what was released, paused and resumed, attempts that failed before another, and
-everything before the last `continue_as` but the start, untaken signals, and the children a cancel is to reach.
+The fold is not the program: a script is rebuilt by replaying its turns. So a snapshot holds both. Of the turns it keeps
+what a replay reads or compares, in the order of delivery: outcomes, messages, timers, and what the code asked for. It
+leaves out claims, releases, pauses and resumes, attempts that failed before another, and everything before the last
+`continue_as` except the start, untaken signals, and the children that a cancel must reach.
 
 Turns are packed in segments, one for each snapshot, and a segment is never written again: what a snapshot costs depends
 on the rows since the last one, not on the length of the run.
@@ -33,7 +33,7 @@ MOST_BETWEEN = 10_000
 """Rows between two snapshots of a very long run."""
 
 MOST_UNPACKED = 1 << 30
-"""Bytes a segment may have: more than a journal of that many rows can hold is no segment."""
+"""Maximum bytes of a segment, more than a journal of that many rows can hold."""
 
 _DIGEST = 16
 _EVENTS = Turn.__struct_fields__.index("events")
@@ -64,8 +64,8 @@ class Snapshot(msgspec.Struct, frozen=True, gc=False):
 
 
 def is_due(every: int, ordinal: int, last: int) -> bool:
-    """Whether a run that has come to `ordinal` wants a snapshot, the last one being of `last`. The distance grows with
-    the length, so that the work of all snapshots together stays linear. `every` = 0: never."""
+    """Whether a run at `ordinal` needs a snapshot, if the last one was at `last`. The distance grows with the length,
+    so that the work of all snapshots together stays linear. `every` = 0: never."""
     return every > 0 and ordinal - last >= max(every, min(last // 20, MOST_BETWEEN))
 
 
@@ -85,12 +85,12 @@ def advance(run_id: str, base: Past | None, turns: Sequence[Turn]) -> tuple[Past
 
 
 def unfolded_past(run_id: str, past: Past) -> Run:
-    """The fold of a past, whose digest or seal was found good; it says itself how far it reaches."""
+    """The fold of a past whose digest or seal was checked; it says how far it reaches."""
     return unfolded(run_id, past.fold)
 
 
 def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
-    """Applies the turns to the fold; what is kept of them, and whether all before them is forgotten."""
+    """Applies the turns to the fold. Returns what is kept of them, and whether everything before them is forgotten."""
     kept: list[Turn] = []
     begins_anew = False
     for turn in turns:
@@ -117,7 +117,7 @@ def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
 
 
 def _left_by(run: Run) -> Iterator[e.ChildStarted]:
-    """The children that earlier lives of the run left behind, as far as a cancel needs to know them."""
+    """The children that earlier passes of the run left behind, as far as a cancel needs to know them."""
     for child, name in run.left.items():
         yield e.ChildStarted(key=child, run=child, workflow=name, on_cancel="cancel", awaited=False)
 
@@ -137,7 +137,7 @@ def _knows_steps(events: Sequence[e.AnyEvent]) -> bool:
 
 
 def _start_of(run: Run) -> e.Started:
-    """The start of a run that began anew: all of it but its arguments."""
+    """The start of a run that restarted: everything but its arguments."""
     return e.Started(
         workflow=run.workflow,
         version=run.version,
@@ -186,7 +186,7 @@ def unpacked(run_id: str, segments: Iterable[e.Segment], blobs: Mapping[str, byt
 
 
 def _lifted(run_id: str, segment: e.Segment, plain: bytes) -> bytes:
-    """A segment of another format, as today's code would have packed it."""
+    """A segment of another format, as current code would have packed it."""
     turns: Any = msgspec.json.decode(plain)
     for turn in turns:
         turn[_EVENTS] = lifted(turn[_EVENTS], segment.format, f"run {run_id}: segment {segment.blob}")
@@ -203,10 +203,10 @@ def to_snapshot(past: Past, ordinal: int, checksum: bytes) -> Snapshot:
 
 
 def from_snapshot(run_id: str, snapshot: Snapshot) -> Past:
-    """The inverse. `CorruptJournal` if it does not hold: then it is of no use, and the journal is read instead."""
+    """The inverse. Raises `CorruptJournal` if the snapshot is invalid; then the journal is read instead."""
     digest, body = snapshot.body[:_DIGEST], snapshot.body[_DIGEST:]
     if digest != _digest(snapshot.ordinal, snapshot.checksum, body):
-        raise CorruptJournal(f"run {run_id}: the checksum of its snapshot up to row {snapshot.ordinal} does not hold")
+        raise CorruptJournal(f"run {run_id}: the checksum of its snapshot up to row {snapshot.ordinal} does not match")
     try:
         past = _pasts.decode(body)
     except UNREADABLE as error:
@@ -217,17 +217,17 @@ def from_snapshot(run_id: str, snapshot: Snapshot) -> Past:
 
 
 def stand_in(past: Past, replaced: Row) -> Row:
-    """The row that takes the place of `replaced` and of all the rows before it."""
+    """The row that replaces `replaced` and all the rows before it."""
     return sealed(replaced, e.Compacted(rows=replaced.ordinal, fold=past.fold, segments=past.segments))
 
 
 def references_of_past(past: Past) -> tuple[str, ...]:
-    """What a snapshot or a stand-in refers to. What the fold refers to is in a packed turn, or is a value shown."""
+    """The references of a snapshot or a compacted row. Those of the fold are in a packed turn or an exposed value."""
     return segment_references(past.segments)
 
 
 def past_of(event: e.Compacted) -> Past:
-    """What a stand-in holds."""
+    """The past in a compacted row."""
     return Past(event.fold, event.segments, FORMAT)
 
 

@@ -1,4 +1,4 @@
-"""What a definition says, as data: the part of a step or workflow that the engine needs.
+"""Definitions as data: the part of a step or workflow that the engine needs.
 
 `authoring` makes these from decorated functions; nothing here looks at a running loop or a store.
 """
@@ -60,7 +60,7 @@ class UpdateSpec(msgspec.Struct, frozen=True, eq=False):
 
 
 class Part(msgspec.Struct, frozen=True):
-    """What a definition declares of one of its parts: a state of a machine, a step of a flow. For the manifest."""
+    """What a definition declares about one of its parts: a state of a machine, a step of a flow. For the manifest."""
 
     name: str
     kind: str  # of a state: how it is declared, or "final"; of a step: "call", "each", "wait", …
@@ -105,7 +105,7 @@ class WorkflowSpec(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def label(self) -> str:
-        """How messages name it."""
+        """Its name in messages."""
         return f"{self.name} (version {self.version})" if self.version else self.name
 
 
@@ -123,12 +123,12 @@ class Settings(msgspec.Struct, frozen=True):
     paranoid: bool = False  # replay each run whenever it is parked or has ended
 
     def grace_until(self, at: datetime) -> datetime:
-        """When the clean-up must have ended of a run that is told to stop then."""
+        """When the clean-up of a run that is told to stop must have ended."""
         return later(at, self.cancel_grace)
 
 
 def check_step_limit(limit: int | msgspec.UnsetType | None, what: str) -> int | msgspec.UnsetType | None:
-    """A limit that makes sense, or none."""
+    """Checks a limit, or None."""
     if limit is None or limit is msgspec.UNSET:
         return limit
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:

@@ -1,6 +1,6 @@
-"""The life of a run and of an attempt, as tables; the diagrams in the docs are generated from them.
+"""The transitions of a run and of an attempt, as tables; the diagrams in the docs are generated from them.
 
-A run that waits is not another status: it is `running`, and what it waits for is derived (`core.doing`).
+Waiting is not a status: the run is `running`, and what it waits for is derived (`core.doing`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Status(StrEnum):
 
     @property
     def is_terminal(self) -> bool:
-        """Nothing follows."""
+        """Whether nothing can follow."""
         return not RUN_TRANSITIONS[self]
 
 
@@ -60,9 +60,8 @@ RUN_TRANSITIONS: Mapping[Status, Mapping[str, Status]] = {
     Status.FAILED: {},
     Status.CANCELLED: {},
 }
-"""From a status, by the tag of an event, to the next. What is not here cannot happen.
-
-A sender that is not the holder may send twice: a second pause or resume changes nothing.
+"""From a status, by the tag of an event, to the next. Other transitions are impossible. A sender that is not the holder
+may send twice: a second pause or resume changes nothing.
 """
 
 ATTEMPT_TRANSITIONS: Mapping[str, Mapping[str, str]] = {
@@ -86,8 +85,8 @@ ATTEMPT_TRANSITIONS: Mapping[str, Mapping[str, str]] = {
     "completed": {},
     "failed": {},
 }
-"""The life of a step key: `waiting` is between two attempts; an abandoned step's late outcome changes nothing, and only
-a later pass of the body may ask for it again."""
+"""The transitions of a step key: `waiting` is between two attempts; an abandoned step's late outcome changes nothing,
+and only a later pass of the body may ask for it again."""
 
 ALIASES: Mapping[str, Status] = {
     "sleeping": Status.RUNNING,
@@ -98,7 +97,7 @@ ALIASES: Mapping[str, Status] = {
 
 
 def next_status(status: Status, tag: str) -> Status:
-    """The status after an event of that tag; events that do not move a run leave it where it is."""
+    """The status after an event of that tag. Most events do not change it."""
     moved = RUN_TRANSITIONS[status].get(tag)
     if moved is not None:
         return moved
@@ -119,7 +118,7 @@ def parse_status(word: str) -> Status:
 
 
 def diagram(table: Mapping[Status, Mapping[str, Status]] | Mapping[str, Mapping[str, str]], first: str) -> str:
-    """The table as a Mermaid state diagram. What leaves a thing where it is is not drawn."""
+    """The table as a Mermaid state diagram, without transitions to the same status."""
     lines = ["stateDiagram-v2", f"    [*] --> {first}"]
     for source, edges in table.items():
         ways: dict[str, list[str]] = {}

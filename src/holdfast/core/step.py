@@ -1,4 +1,5 @@
-"""What follows from the outcome of an attempt. Budgets count failed attempts of a key: no claims, sleeps or crashes."""
+"""What follows from the outcome of an attempt. Budgets count failed attempts of a key, not claims, sleeps or
+crashes."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def on_attempt_failed(
 ) -> e.AttemptFailed | e.StepFailed:
     """The event that follows a failed attempt: another one later, or the step's last failure.
 
-    A retry that would come at or after the run's deadline is none: the step fails with its own error.
+    If the retry would come at or after the run's deadline, the step fails with its own error.
     """
     failures = step.failures + 1
     retry_at = None if is_final else policy.next_at(failures, now, jitter)
@@ -43,13 +44,13 @@ def on_attempt_failed(
 
 
 def cut_off(key: str, step: str, attempt: int) -> e.StepFailed:
-    """A once=True step whose only attempt was begun and never came to an end that anybody saw."""
+    """The failure of a once=True step whose only attempt began and whose end is unknown."""
     message = f"step {step} was cut off; it is declared once=True, so it is not tried again"
     return e.StepFailed(key=key, failure=Failure(type=UNKNOWN, message=message), attempts=attempt)
 
 
 def outcome_unknown(step: OpenStep) -> e.StepFailed:
-    """A once=True step that was in flight when its worker went away."""
+    """A once=True step that was in flight when its worker disappeared."""
     return cut_off(step.key, step.step, step.attempt)
 
 
@@ -64,7 +65,7 @@ def on_workflow_failed(
 
 
 def limit_reached(step: OpenStep, names: str, wait: timedelta) -> e.StepFailed:
-    """The outcome of a step that waited as long for its limits as it may, or may not wait at all."""
+    """The outcome of a step that waited as long for its limits as it may, or that may not wait."""
     waited = f"waited {format_duration(wait)} for limit {names}" if wait else f"met limit {names}"
     message = (
         f"step {step.step} {waited}, and no place was free. Call it again later, raise limit_wait= of the step, or the "
@@ -74,7 +75,7 @@ def limit_reached(step: OpenStep, names: str, wait: timedelta) -> e.StepFailed:
 
 
 def limit_exceeded(count: int, limit: int) -> Failure:
-    """The failure of a run that asked for more attempts than its limit."""
+    """The failure of a run that asked for more attempts than its limit allows."""
     return Failure(
         type="StepLimitExceeded",
         message=(

@@ -1,9 +1,9 @@
-"""Which of the runs that a dead worker held is to blame. Pure; the SQL of the stores does what is said here.
+"""Which of the runs that a dead worker held is to blame. Pure; the SQL of the stores follows these rules.
 
-A run is a suspect once its worker died while it held the run, claimed once more without any progress. A worker instance
-holds at most one suspect at a time, and fresh runs beside it, so a death says something: with one suspect aboard it
-counts against that one (`solo`), and more so if nothing else was aboard (`alone`). Beside a suspect that is innocent a
-fresh run may kill too, twice before it is a suspect itself: that is why it takes four deaths beside others.
+A run is a suspect if its worker died while holding it, and it is claimed again without progress. A worker instance
+holds at most one suspect at a time, and fresh runs beside it, so a death is evidence: it counts against the only
+suspect (`solo`), and more so if the worker held nothing else (`alone`). A fresh run beside an innocent suspect may also
+kill the worker, twice before it becomes a suspect itself: that is why it takes four deaths beside others.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ import msgspec
 from holdfast.core.plurals import counted
 
 ALONE, SOLO = 2, 4
-"""The number of deaths that quarantine a run: while its worker held nothing else, and while it was the only suspect
-there."""
+"""The number of deaths that quarantine a run: while its worker held nothing else, and while it was the only suspect."""
 
 FIRST_TRIAL, MOST_DOUBLINGS = timedelta(minutes=1), 10
 FIRST_SUSPECT = 2
-"""The first claim of a suspect is the second without progress."""
+"""The number of claims without progress at which a run is a suspect."""
 
 Weight: TypeAlias = int
-"""What a death adds to the only suspect aboard: 1 to `solo`, 2 to both counts, 0 to neither."""
+"""What a death adds to the only suspect: 1 to `solo`, 2 to both counts, 0 to neither."""
 
 
 class Suspicion(msgspec.Struct, frozen=True, gc=False):
-    """What stands against a run: the deaths of its workers since it last made progress or was cleared."""
+    """The evidence against a run: the deaths of its workers since it last made progress or was cleared."""
 
     deaths: int = 0
     solo: int = 0
@@ -43,12 +42,12 @@ NONE = Suspicion()
 
 
 def weight(*, suspects: int, held: int) -> Weight:
-    """What a death adds to the suspect, by how many suspects and how many runs in all the instance held."""
+    """What a death adds to the suspect, by how many suspects and how many runs the instance held."""
     return 0 if suspects != 1 else 2 if held == 1 else 1
 
 
 def after_death(before: Suspicion, claims: int, added: Weight) -> Suspicion:
-    """What stands against a run whose holder died. Without a claim that counts, nothing."""
+    """The evidence against a run after its holder died; none without a claim that counts."""
     if not claims:
         return NONE
     if not before.is_suspect:
@@ -57,18 +56,18 @@ def after_death(before: Suspicion, claims: int, added: Weight) -> Suspicion:
 
 
 def taken_back(after: Suspicion, added: Weight) -> Suspicion:
-    """The holder lives: as if it had not died."""
+    """The evidence as if the holder had not died: it is alive."""
     deaths = after.deaths - 1
     return Suspicion(deaths, after.solo - (added > 0), after.alone - (added > 1)) if deaths > 0 else NONE
 
 
 def is_convicted(suspicion: Suspicion, claims: int, max_claims: int) -> bool:
-    """Whether the run is quarantined instead of tried once more. The claims are the net under the rule."""
+    """Whether the run is quarantined instead of tried again. The limit on claims is the safety net of the rule."""
     return suspicion.alone >= ALONE or suspicion.solo >= SOLO or claims >= max_claims
 
 
 def trial(claims: int) -> timedelta:
-    """How long a suspect has to live to be cleared: a minute, twice as long with each further claim."""
+    """How long a suspect must survive to be cleared: a minute, doubled with each further claim."""
     return FIRST_TRIAL * (1 << min(max(0, claims - FIRST_SUSPECT), MOST_DOUBLINGS))
 
 
@@ -81,7 +80,7 @@ def sentence(suspicion: Suspicion, claims: int) -> str:
 
 
 def words(suspicion: Suspicion) -> str:
-    """What stands against a run, for a person; empty if nothing does."""
+    """The evidence in words; empty if there is none."""
     if not suspicion.is_suspect:
         return ""
     if suspicion.alone:

@@ -1,8 +1,10 @@
-"""How a run got here: its journal as entries that people read, for `show`, `follow` and the dashboard.
+"""The timeline of a run: its journal as entries that people read, for `show`, `follow` and the dashboard.
 
-One entry for each attempt of a step, each sleep, wait, child and pause, and one for each thing that happened in a
-moment. What takes time begins in one row and ends in a later one; until then its outcome is "open". Pure and bounded:
-at most `most` entries are kept (what ended longest ago goes first, and is counted), and texts are cut.
+One entry for each attempt of a step, each sleep, wait, child and pause, and one for each momentary event. What takes
+time begins in one row and ends in a later one; until then its outcome is "open".
+
+Pure and bounded: at most `most` entries are kept (those that ended longest ago are dropped first, and counted), and
+texts are shortened.
 
 A duration is what the journal can know: from the row after which an attempt could begin to the row that holds its
 outcome. An attempt that was cut off with its worker has none.
@@ -34,7 +36,7 @@ from holdfast.core.plurals import counted
 from holdfast.core.turn import Turn
 
 MOST = 1000
-"""Entries kept, unless asked otherwise."""
+"""Default number of entries to keep."""
 
 
 def timeline(turns: Iterable[Turn], *, most: int = MOST) -> list[Entry]:
@@ -66,11 +68,11 @@ class Timeline:
 
     @property
     def entries(self) -> list[Entry]:
-        """In the order in which they began."""
+        """The entries in the order in which they began."""
         return list(self._entries.values())
 
     def take(self, turn: Turn) -> list[Entry]:
-        """Takes the next row; answers with the entries that it began or changed."""
+        """Takes the next row. Returns the entries that it began or changed."""
         self._at, self._ordinal, self._epoch = turn.at, turn.ordinal, turn.epoch
         self._changed = {}
         released = [event for event in turn.events if isinstance(event, e.Released)]
@@ -158,7 +160,7 @@ class Timeline:
         | e.RetryPlanned
         | e.Continued,
     ) -> None:
-        """What happens to the run as a whole."""
+        """Handles events of the run as a whole."""
         match event:
             case e.Started():
                 self._start(event)
@@ -284,7 +286,8 @@ class Timeline:
         self._begin("step", name, key=event.key, attempt=attempt, of=of, detail=detail)
 
     def _fail_attempt(self, event: e.AttemptFailed) -> None:
-        """Attempts that were cut off cost nothing, so that many more may follow: "attempt 4 of 3" is never said."""
+        """Attempts that were cut off do not count against the budget, so more may follow; "attempt 4 of 3" is never
+        shown."""
         of = None if event.of is None else max(event.of + self._cut_off.get(event.key, 0), event.attempt + 1)
         self._end(event.key, "failed", error=error_text(event.failure), of=of, until=event.retry_at)
 
@@ -325,14 +328,14 @@ class Timeline:
         self._forget()
 
     def _end(self, key: str, outcome: Outcome, **more: Any) -> Entry | None:
-        """Ends what is open under that key; more may come. What had ended keeps its outcome."""
+        """Ends what is open under that key; more may follow. What had ended keeps its outcome."""
         entry = self._known.get(key)
         if entry is None or not entry.goes_on:
             return entry
         return self._close(entry, outcome, **more)
 
     def _settle(self, key: str, outcome: Outcome, **more: Any) -> None:
-        """The last word on that key. After something else had ended it, it is only mentioned."""
+        """The final event for that key. If something else had ended it, it is only mentioned."""
         entry = self._known.get(key)
         if entry is None:
             return
@@ -344,7 +347,7 @@ class Timeline:
         self._cut_off.pop(key, None)
 
     def _leave(self, kind: Kind | None = None) -> None:
-        """The body has ended: nothing waits for what is open. Steps are remembered, for a later pass."""
+        """The body has ended: nothing waits for what is open. Steps are remembered for a later pass."""
         for entry in list(self._known.values()):
             if kind is None or entry.kind == kind:
                 self._end(entry.key, "left", ended_at=None)

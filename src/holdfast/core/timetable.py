@@ -1,7 +1,7 @@
 """A timetable: the slots of a schedule, as instants. Cron, a period, or a list of instants.
 
-Slots follow from the timetable alone, never from when they were asked for: those of a period are counted from
-`starts`, or from 1970. So every worker finds the same slots, and a slot has the same name everywhere.
+Slots follow from the timetable alone, never from when they are computed: those of a period are counted from `starts`,
+or from 1970. So every worker finds the same slots, and a slot has the same name everywhere.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _NONE = timedelta(0)
 SHORTEST = timedelta(seconds=1)
 MOST_INSTANTS = 1000
 _PROBED = 200
-"""Slots whose distances are looked at when a jitter is checked."""
+"""Number of slots whose distances are checked against a jitter."""
 
 
 class Timetable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """When: one of `cron`, `every` and `at`. `ends` is not a slot any more; `starts` is, if one falls on it."""
+    """When: one of `cron`, `every` and `at`. A slot may be at `starts`, but not at `ends`."""
 
     cron: str = ""
     every: timedelta | None = None
@@ -41,7 +41,7 @@ class Timetable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def has_local_slots(self) -> bool:
-        """Whether a slot is a local time, which may come only once whatever becomes of clock and zone."""
+        """Whether slots are local times, each of which is taken only once even if the clock or the zone changes."""
         return bool(self.cron) and is_fixed(self.cron)
 
     def slots(self, after: datetime) -> Iterator[datetime]:
@@ -68,7 +68,7 @@ class Timetable(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             yield from self.at[bisect_right(self.at, after) :]
 
     def delay(self, name: str, slot: datetime) -> timedelta:
-        """How long after its slot a run begins: by chance, and the same for every worker that asks."""
+        """How long after its slot a run begins: random, but the same for every worker."""
         if not self.jitter:
             return _NONE
         digest = hashlib.sha256(f"{name}\0{slot.astimezone(UTC).isoformat()}".encode()).digest()
@@ -101,7 +101,7 @@ def make_timetable(
     ends: datetime | None = None,
     jitter: Duration = _NONE,
 ) -> Timetable:
-    """A checked timetable, or an `InvalidSchedule` that names what is wrong."""
+    """A checked timetable. Raises `InvalidSchedule`, which names what is wrong."""
     given = [name for name, value in (("cron", cron), ("every", every), ("at", at)) if value is not None]
     if len(given) != 1:
         raise InvalidSchedule(f"{' and '.join(given) or 'no time'} given: give exactly one of cron=, every= and at=.")
@@ -147,7 +147,7 @@ def _instants(at: object) -> tuple[datetime, ...]:
 
 
 def _check_jitter(made: Timetable) -> None:
-    """A jitter that reaches into the next slot would make it unclear which of two is late."""
+    """Refuses a jitter that reaches into the next slot: it would be unclear which of two is late."""
     if not made.jitter:
         return
     begin = made.starts - SHORTEST if made.starts is not None else datetime(2026, 1, 1, tzinfo=UTC)

@@ -1,9 +1,9 @@
 """A journal row: one turn of a run, encoded, chained by checksum, and read back.
 
-Invariants: ordinals are dense per run, from 1; a row never changes; `checksum` covers the row and, through the previous
-checksum, every row before it, back to the id of the run. (run, epoch, ordinal, checksum) is the identity of the write.
-Compaction puts one row, a stand-in with a seal, in the place of the rows 1 to k: the turns that are left are k+1 to n,
-chained as they were.
+Invariants: ordinals of a run start at 1 and have no gaps; a row never changes; `checksum` covers the row and, through
+the previous checksum, every row before it, back to the id of the run. (run, epoch, ordinal, checksum) is the identity
+of the write. Compaction replaces the rows 1 to k by one row, a stand-in with a seal; the rows k+1 to n stay, with their
+chain.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ FORMAT = 2
 """
 
 GENESIS = bytes(16)
-"""What the first row of a journal of format 1 is chained to; later ones begin with `genesis`."""
+"""What the first row of a journal of format 1 is chained to; later formats begin with `genesis`."""
 
 UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OverflowError)
-"""What decoding bytes that are no events raises."""
+"""The exceptions of decoding bytes that are not events."""
 
 _STAND_IN = b'[{"t":"compacted"'
 _SEAL, _END = b',"seal":"', b"}]"
@@ -40,7 +40,7 @@ _decoder: msgspec.json.Decoder[tuple[AnyEvent, ...]] = msgspec.json.Decoder(tupl
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """One row, decoded. (As an array it is what a snapshot packs.)"""
+    """One row, decoded. (Snapshots pack its array form.)"""
 
     run: str
     ordinal: int
@@ -56,7 +56,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def outputs(self) -> tuple[AnyEvent, ...]:
-        """What the program made of it."""
+        """The program's reaction."""
         return tuple(event for event in self.events if isinstance(event, OUTPUTS))
 
 
@@ -82,7 +82,7 @@ def encode_events(events: Iterable[AnyEvent]) -> bytes:
 
 
 def genesis(run: str, format: int = FORMAT) -> bytes:
-    """What the first row of a run is chained to: a journal that is found under another id does not hold."""
+    """What the first row of a run is chained to: a journal found under another id is invalid."""
     return GENESIS if format < 2 else blake2b(run.encode(), digest_size=16).digest()
 
 
@@ -97,7 +97,7 @@ def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes, *,
 
 
 def decode_row(row: Row) -> Turn:
-    """The turn a row holds. Bytes that are no events of a known format are a `CorruptJournal`."""
+    """The turn in a row. Raises `CorruptJournal` for bytes that are not events of a known format."""
     try:
         body = row.body
         if is_other(row.format):
@@ -109,7 +109,7 @@ def decode_row(row: Row) -> Turn:
 
 def decode_rows(rows: Sequence[Row], *, previous: bytes = b"") -> list[Turn]:
     """Decodes consecutive rows of one run and checks the chain; the first row follows `previous` (empty: it is the
-    first of the run), or is the stand-in of all the rows before and of itself."""
+    first of the run), or replaces itself and all the rows before it."""
     turns: list[Turn] = []
     if rows and is_compacted(rows[0]):
         turns.append(_unsealed(rows[0]))
@@ -123,7 +123,7 @@ def decode_rows(rows: Sequence[Row], *, previous: bytes = b"") -> list[Turn]:
             raise CorruptJournal(f"run {row.run}: row {expected} is missing, found {row.ordinal}")
         if checksum(previous, row.ordinal, row.epoch, row.at, row.body, format=row.format) != row.checksum:
             raise CorruptJournal(
-                f"run {row.run}: the checksum of row {row.ordinal} does not hold. The store was changed or damaged; "
+                f"run {row.run}: the checksum of row {row.ordinal} does not match. The store was changed or damaged; "
                 "restore it from a backup, or start the run again."
             )
         turns.append(decode_row(row))
@@ -133,28 +133,28 @@ def decode_rows(rows: Sequence[Row], *, previous: bytes = b"") -> list[Turn]:
 
 
 def last_turn(run: str, rows: Sequence[Row]) -> Turn:
-    """The last of the last two rows of a run: the one before it says whether it holds."""
+    """The last of the last two rows of a run; the one before it is needed to check it."""
     if len(rows) < 2:
         raise CorruptJournal(f"run {run}: the last rows of its journal are missing")
     return decode_rows(rows[-1:], previous=rows[-2].checksum)[0]
 
 
 def is_compacted(row: Row) -> bool:
-    """Whether the row stands for all the rows before it, and for itself."""
+    """Whether the row replaces itself and all the rows before it."""
     return row.body.startswith(_STAND_IN)
 
 
 def segments_of(stand_in: Row) -> list[str]:
-    """The names of the blobs without which a stand-in says nothing: they hold the turns it stands for."""
+    """The names of the blobs that hold the turns of a stand-in."""
     events = decode_row(stand_in).events
     named = (segment.blob for event in events if isinstance(event, Compacted) for segment in event.segments)
     return list(dict.fromkeys(named))
 
 
 def sealed(replaced: Row, event: Compacted) -> Row:
-    """The stand-in that holds this, in the place of the row whose ordinal, epoch, time and checksum it keeps: the seal
-    binds it to them, and the chain's value there covers every row it stands for. It is over the bytes as they are
-    written, so that it holds whatever format they are read with."""
+    """The stand-in with this content, in the place of the row whose ordinal, epoch, time and checksum it keeps. The
+    seal binds it to them, and the chain's checksum there covers every row it replaces. The seal covers the bytes as
+    written, so it stays valid whatever format they are read with."""
     plain = msgspec.structs.replace(replaced, format=FORMAT, body=encode_events((event,)))
     return msgspec.structs.replace(plain, body=_with_seal(plain))
 
@@ -172,21 +172,21 @@ def _unsealed(row: Row) -> Turn:
     if not isinstance(event, Compacted) or event.rows != row.ordinal or row.body != _with_seal(plain):
         raise CorruptJournal(
             f"run {row.run}: the seal of row {row.ordinal}, which stands for the compacted rows 1 to {row.ordinal}, "
-            "does not hold. The store was changed or damaged; restore it from a backup, or start the run again."
+            "does not match. The store was changed or damaged; restore it from a backup, or start the run again."
         )
     return turn
 
 
 def is_other(format: int) -> bool:
-    """Whether events of that format have to be lifted before they are read."""
+    """Whether events of that format must be converted before they are read."""
     return format != FORMAT and (
         format > FORMAT or any(UPCASTERS.get(version) is not unchanged for version in range(format, FORMAT))
     )
 
 
 def lifted(events: Any, format: int, where: str) -> Any:
-    """Events of another format as plain JSON values, as today's code would have written them; payloads are raw JSON, so
-    whoever wants them as they were encodes them again. `where` they stand begins the errors."""
+    """Events of another format as plain JSON values, as today's code would have written them; payloads become plain
+    values too, so a caller that needs their raw JSON encodes them again. `where` begins the error messages."""
     if format > FORMAT:
         raise CorruptJournal(
             f"{where} has event format {format}, this code reads up to {FORMAT}. "

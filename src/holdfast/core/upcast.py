@@ -1,4 +1,4 @@
-"""Lifts the bodies of rows written in older event formats, one format at a time, as plain JSON values.
+"""Converts the bodies of rows in older event formats, one format at a time, as plain JSON values.
 
 `UPCASTERS[n]` turns the events of format n into those of format n + 1. Golden journals (`tests/golden`) hold rows of
 every format, and every one of them must replay to the same commands.
@@ -15,7 +15,8 @@ from typing import Any
 
 
 def unchanged(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Between two formats whose events are the same. Their bytes are read as they are: payloads stay exactly so."""
+    """For two formats whose events are the same. Their bytes are read as they are, so payloads stay exactly the
+    same."""
     return events
 
 

@@ -1,4 +1,4 @@
-"""Runs once: the machinery that advances a run by one turn. It has no loops of its own; the worker has.
+"""The machinery that advances a run by one turn. It has no loops; the worker has.
 
 ::
 

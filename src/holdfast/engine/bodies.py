@@ -2,8 +2,7 @@
 
 A body is started after the row that records its attempt is durable, and reports one outcome. It can be asked to stop:
 an async body is cancelled, a process is ended, a thread is told (`current().is_cancelled`) and its outcome still comes.
-It can be left: the same, but nobody hears what it says. A thread that was left keeps its place in the pool until it
-returns.
+It can be left: the same, but its outcome is ignored. A thread that was left occupies the pool until it returns.
 """
 
 from __future__ import annotations
@@ -69,7 +68,7 @@ class Body:
 
     @property
     def is_thread(self) -> bool:
-        """Whether only the body itself can end."""
+        """Whether the body is a thread, which only its own code can end."""
         return self.attempt.command.spec.executor == "thread"
 
     def stop(self, reason: str) -> None:
@@ -80,16 +79,16 @@ class Body:
                 self._cancel()
 
     def is_withdrawn(self) -> bool:
-        """Whether the body has not begun: taken back, a thread's does not begin any more, others once cancelled."""
+        """Whether the body has not begun. A withdrawn thread never begins; others end when cancelled."""
         return not self.has_begun or (self.queued is not None and self._threads.withdraw(self.queued))
 
     def expire(self, reason: str) -> None:
-        """Its time is up: the attempt ends now, whatever a thread still does; what that returns is not heard."""
+        """Its time is up: the attempt ends now, whatever a thread still does; its result is ignored."""
         if not self.is_stopping:
             self.leave(reason)
 
     def leave(self, reason: str) -> None:
-        """Nobody waits for it any more, a thread included that was only told so far."""
+        """Leaves the body, including a thread that was only told to stop so far: nothing waits for it any more."""
         if not self.is_stopping:
             self._tell(reason)
             self._cancel()
@@ -128,14 +127,14 @@ class Bodies:
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
         self.stand_ins_by_name: dict[str, Callable[[StepSpec], StepSpec]] = {}
-        """The same for every step of a name."""
+        """The same, for every step of a name."""
 
     def __len__(self) -> int:
         return len(self._running)
 
     @property
     def left(self) -> tuple[tuple[str, str], ...]:
-        """Run and key of each abandoned thread that still works. From any thread."""
+        """Run and key of each abandoned thread that still runs. From any thread."""
         bodies = [body for body in list(self._in_threads) if body.task is not None and body.task.done()]
         return tuple(sorted((body.attempt.run, body.attempt.command.key) for body in bodies))
 
@@ -147,7 +146,7 @@ class Bodies:
         return body
 
     def chosen(self, spec: StepSpec) -> StepSpec:
-        """What really runs for a step."""
+        """The function that runs for a step."""
         found = self.stand_ins.get(spec.function, spec)
         if found is spec and self.stand_ins_by_name and spec.name in self.stand_ins_by_name:
             return self.stand_ins_by_name[spec.name](spec)
@@ -175,7 +174,7 @@ class Bodies:
         del outcome  # it may hold the error, whose traceback holds this frame
 
     async def _elsewhere(self, spec: StepSpec, body: Body) -> Outcome:
-        """Of a body in a transaction, a thread or a process, or with hooks around it."""
+        """Runs a body in a transaction, a thread or a process, or with hooks around it."""
         args, kwargs = spec.arguments.decode(body.attempt.command.args)
         scope = self._scope(body)
         is_async = spec.executor == "async"
@@ -203,7 +202,7 @@ class Bodies:
         return outcome
 
     def _in_thread(self, body: Body, work: Callable[[], Any]) -> Any:
-        """On a thread of the pool, from the moment the body begins until it returns."""
+        """Runs on a thread of the pool, from the moment the body begins until it returns."""
         self._in_threads.add(body)
         try:
             return work()
@@ -232,11 +231,11 @@ class Bodies:
         return body.scope
 
     def forsake(self) -> None:
-        """Lets go of the threads; what still runs is left as it is."""
+        """Releases the threads; what still runs is left alone."""
         self._threads.shutdown()
 
     async def close(self) -> None:
-        """Cancels what still runs and lets go of the threads without waiting for them."""
+        """Cancels what still runs and releases the threads without waiting for them."""
         tasks = [body.task for body in self._running if body.task is not None]
         for task in tasks:
             task.cancel()

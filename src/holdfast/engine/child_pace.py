@@ -1,7 +1,7 @@
-"""The pace at which the parent of many children hears of their ends.
+"""The pace at which a parent of many children reads their ends.
 
-Each look at the inbox may end in a turn, and a parent's turn costs O(children). One look for all that ended in the last
-moment keeps the work of a parent of ten thousand in proportion to them.
+Each look at the inbox may cause a turn, and a parent's turn costs O(children). One look for all that ended in the last
+moment keeps the work of a parent of ten thousand proportional to their number.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable
 from holdfast.turn.park import MANY
 
 PACE, LONGEST = 0.000_05, 0.05
-"""Seconds between two looks, for each child that is waited for, as a turn costs; and at most."""
+"""Seconds between two looks per awaited child, since the cost of a turn grows with them; and the maximum."""
 
 
 class Pace:
-    """Looks at the inbox of one run: at once, or a moment after the last look."""
+    """Looks at the inbox of one run: at once, or shortly after the last look."""
 
     __slots__ = ("_handle", "_look", "_looked_at")
 
@@ -27,11 +27,11 @@ class Pace:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a look is due in a moment: the run stays until then."""
+        """Whether a look is due soon: the run stays until then."""
         return self._handle is not None
 
     def look(self, children: int) -> None:
-        """Something may be in the inbox of a run that waits for that many."""
+        """Something may be in the inbox of a run that waits for that many children."""
         if self._handle is not None:
             return
         if children <= MANY:
@@ -45,7 +45,7 @@ class Pace:
             self._look_now()
 
     def taken(self, children: int) -> None:
-        """What was in the inbox was taken otherwise, with the claim: the next look is a moment away."""
+        """The inbox was read with the claim: delays the next look."""
         if children > MANY:
             self._looked_at = asyncio.get_running_loop().time()
 

@@ -4,8 +4,8 @@ There is no timer. Turns that are ready in the same pass of the event loop, and 
 transaction is under way, go together. A turn whose outcome is unknown is sent again unchanged, for as long as it
 takes: the store says whether it was ours.
 
-While the store is away all wait for it, in their order. If it is there and refuses a turn, because of a lock on its run
-or of what the turn brings, that turn waits aside and is sent again by itself, so that one run never stops the others.
+While the store is away all wait for it, in their order. If it answers but refuses a turn, because of a lock on its run
+or of the turn's contents, that turn is retried separately, so that one run never stops the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.ports.journal import Answer, Commit, Journal, Refused, Verdict, is
 from holdfast.ports.telemetry import Telemetry
 
 MOST = 500
-"""Turns in one transaction."""
+"""Maximum turns in one transaction."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
@@ -51,7 +51,8 @@ class Committer:
             self._task = asyncio.get_running_loop().create_task(self._drain())
 
     def _commit_now(self, commit: Commit) -> Verdict | None:
-        """A lone turn saves a task and a pass of the event loop. What goes wrong here is tried again in the queue."""
+        """Commits a lone turn at once, which saves a task and a pass of the event loop. Errors are retried in the
+        queue."""
         began = time.perf_counter() if TurnsCommitted in self._telemetry.wanted else 0.0
         try:
             verdict = self._journal.commit_now(commit)
@@ -70,8 +71,8 @@ class Committer:
             self._task = None
 
     def _next_batch(self) -> list[Turn]:
-        """What goes together: of each run one turn. A worker that took a run a second time, while the store did not
-        answer, may have a turn of each time in the queue."""
+        """The next turns to commit together: one per run. A worker that claimed a run twice while the store did not
+        answer may have two turns of it in the queue."""
         runs: set[str] = set()
         size = 0
         for commit, _ in self._queue[:MOST]:
@@ -96,7 +97,7 @@ class Committer:
             refused = await self._send(refused)
 
     async def _send(self, batch: Sequence[Turn]) -> Sequence[Turn]:
-        """Commits them, and tells each its verdict. Returns those that the store did not take although it is there."""
+        """Commits turns and reports each verdict. Returns those that the store did not accept although it answers."""
         refused: list[Turn] = []
         answers = await self._answers([commit for commit, _ in batch])
         for turn, verdict in zip(batch, answers, strict=True):
@@ -108,7 +109,7 @@ class Committer:
         return refused
 
     async def _answers(self, commits: Sequence[Commit]) -> Sequence[Answer]:
-        """What the store says, once it is there."""
+        """The store's answers, once it is reachable."""
         pause = FIRST_PAUSE
         while True:
             began = time.perf_counter() if TurnsCommitted in self._telemetry.wanted else 0.0
@@ -131,8 +132,8 @@ class Committer:
         self._telemetry.tell(TurnsCommitted(len(commits), size, time.perf_counter() - began))
 
     async def settle(self, limit: float) -> None:
-        """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing
-        must not keep a worker from stopping. What was not accepted never happened, and runs again elsewhere."""
+        """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing must
+        not keep a worker from stopping. Turns that were not accepted run again elsewhere."""
         deadline = asyncio.get_running_loop().time() + limit
         while under_way := [task for task in (self._task, *self._aside) if task is not None]:
             left = deadline - asyncio.get_running_loop().time()

@@ -1,4 +1,4 @@
-"""Flows that a store knows and this process was not given: served as soon as their components are here."""
+"""Flows that a store knows and this process was not given: served once their components are here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Definitions:
         self._registry = registry
 
     async def learn(self, row: RunRow) -> bool:
-        """Serves the flow of a run that no worker alive holds, if it is one whose components are here."""
+        """Serves the flow of a run that no live worker has, if its components are here."""
         if await self._store.blob_kind(row.code) != "definition":
             return False
         spec = self._registry.learn(await self._store.get_blob(row.code))

@@ -53,7 +53,7 @@ from holdfast.turn.replay import Missing, Replay, begun_anew
 from holdfast.turn.rules import Rules
 
 SETTLE = 2.0
-"""Seconds a closing engine waits for turns the store has not answered."""
+"""Seconds that a closing engine waits for turns that the store has not answered."""
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ class Engine:
 
     @property
     def busy(self) -> int:
-        """Runs that occupy a slot: a session that only waits for something near does not."""
+        """The number of runs that occupy a slot. A session that only waits briefly does not."""
         return len(self.sessions) + len(self.beginnings.unanswered) - self.resting
 
     @property
@@ -132,7 +132,7 @@ class Engine:
     # -- taking runs on ------------------------------------------------------------------------------------------------
 
     async def take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None = None) -> None:
-        """Advances claimed runs. `known` holds the only row of runs that were just made here."""
+        """Advances claimed runs. `known` holds the only row of runs that were just created here."""
         names = {row.id for row in rows}
         self.opening |= names
         try:
@@ -181,7 +181,7 @@ class Engine:
                     unopened.pause(self, row, kept.run, error)
                     continue
                 is_known = isinstance(error, StoreError)
-                self.telemetry.tell(Trouble("could not be taken on", error, run=row.id, is_known=is_known))
+                self.telemetry.tell(Trouble("could not be opened", error, run=row.id, is_known=is_known))
                 self.met("failed", row.id, str(error))
                 broken = self.sessions.get(row.id)
                 if broken is not None and broken.epoch == row.epoch:
@@ -226,7 +226,7 @@ class Engine:
         self._open(row, run, program, events, last)
 
     async def _define(self, replay: Replay) -> None:
-        """Reads a definition that was not known here until now, and opens what its bodies need."""
+        """Reads a definition that is new here, and opens what its bodies need."""
         if replay.needs:
             await self.asking.supply(replay)
         if replay.spec is not None:
@@ -252,11 +252,11 @@ class Engine:
     # -- news ----------------------------------------------------------------------------------------------------------
 
     def fetch_inbox(self, session: Session) -> None:
-        """Reads the inbox of a session, together with others that ask in the same moment."""
+        """Reads the inbox of a session, together with others that ask at the same moment."""
         self._news.fetch(session)
 
     async def check_held(self, instance: str) -> None:
-        """Compares what we think we hold with what the store says: lost runs are dropped, news is read."""
+        """Compares what this worker holds with what the store says: drops lost runs and reads news."""
         await self.holdings.check(instance)
 
     def doubt(self) -> None:
@@ -271,15 +271,14 @@ class Engine:
     # -- asked by sessions ---------------------------------------------------------------------------------------------
 
     def release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
-        """Gives a run back without a turn. News that comes while the store answers is unread to it, so the run stays
-        available."""
+        """Releases a run without a turn. If a message arrives meanwhile, the run stays available."""
         self.spawn(self._release(session, until, inbox_seen))
 
     async def _release(self, session: Session, until: datetime | None, inbox_seen: int) -> None:
         session.released(await self._returned(session, until, inbox_seen))
 
     def move_places(self, session: Session, effect: MovePlaces) -> None:
-        """Tells the store of places, and the session which of its steps may begin."""
+        """Sends changes of places to the store, and tells the session which of its steps may begin."""
         self.spawn(self._move_places(session, effect))
 
     async def _move_places(self, session: Session, effect: MovePlaces) -> None:
@@ -292,7 +291,7 @@ class Engine:
             session.places(tuple(ask.step for ask in effect.asks), answer)
 
     def give_back(self, session: Session, until: datetime, inbox_seen: int) -> None:
-        """Gives a run back that the session has left."""
+        """Releases a run that its session has left."""
         self.spawn(self._give_back(session, until, inbox_seen))
 
     async def _give_back(self, session: Session, until: datetime, inbox_seen: int) -> None:
@@ -305,13 +304,13 @@ class Engine:
         )
 
     def settle(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs the commit of a transaction: a closing engine waits for it."""
+        """Runs the commit of a transaction, for which a closing engine waits."""
         task = asyncio.get_running_loop().create_task(work)
         self._settlements.add(task)
         task.add_done_callback(self._settlements.discard)
 
     def reload(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
-        """A turn was refused: go back to the journal, then take what is kept of it and what is unread."""
+        """A turn was refused: reads the journal again, then what is kept of it and what is unread."""
         self.spawn(self._reload(session, kept))
 
     async def _reload(self, session: Session, kept: Sequence[e.AnyEvent]) -> None:
@@ -336,7 +335,7 @@ class Engine:
         session.open(run, program, events, reached, kept)
 
     def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes]) -> Program | None:
-        """After `continue_as` the next life begins from memory: earlier ones are not read again for it."""
+        """Starts the next pass after `continue_as` from memory, without reading earlier ones again."""
         if self.settings.paranoid:
             return None
         return begun_anew(session.run, start, blobs, self.registry, self.settings)
@@ -365,11 +364,11 @@ class Engine:
         self.freed(is_over=is_over)
 
     def freed(self, *, is_over: bool = False) -> None:
-        """A slot is free. `is_over`: by the end of its run; else a run may be due again, now or at some time."""
+        """A slot is free. `is_over`: because its run ended; otherwise a run may be due again, now or later."""
         self._freed(is_over)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Runs something beside the sessions, for as long as the engine lives."""
+        """Runs a task beside the sessions for as long as the engine lives."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -377,13 +376,13 @@ class Engine:
     # -- ending --------------------------------------------------------------------------------------------------------
 
     def drain(self) -> None:
-        """Every session, also one that is still to be opened, gives its run back as soon as it falls quiet."""
+        """Makes every session, also one that is still being opened, release its run as soon as its steps end."""
         self.is_draining = True
         for session in list(self.sessions.values()):
             session.drain()
 
     async def close(self) -> None:
-        """Drops everything in memory; what was committed is safe, what was not runs again elsewhere."""
+        """Drops everything in memory. Committed turns are safe; the others run again elsewhere."""
         self.is_draining = True
         await self.beginnings.close(SETTLE)
         await self.committer.settle(SETTLE)

@@ -1,4 +1,4 @@
-"""What the store says this worker holds, compared with the sessions it has."""
+"""Compares what the store says this worker holds with its sessions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ that stay here."""
 
 
 async def keep_none(lost: Mapping[str, int]) -> Collection[str]:
-    """The leases are the store's own: its word is the last."""
+    """For leases of the store itself, whose answer is final."""
     return ()
 
 
 class Holdings:
-    """Drops what other workers took, and gives back what this one does not know."""
+    """Drops runs that other workers took, and releases runs that this one does not know."""
 
     def __init__(self, engine: EngineHome, beginnings: Beginnings, snapshots: Snapshots, suspects: Suspects) -> None:
         self._engine = engine
@@ -68,11 +68,11 @@ class Holdings:
             await self._let_go(lost)
 
     def _is_settled(self, session: Session) -> bool:
-        """Whether it is here, and no write of it is under way that would explain what the store says."""
+        """Whether the run is here, and no write is under way that would explain the store's answer."""
         return self._engine.sessions.get(session.run.id) is session and not session.is_settling
 
     async def _let_go(self, lost: Mapping[str, Session]) -> None:
-        """The store counts these runs as free, or as another worker's."""
+        """Drops runs that the store counts as free, or as another worker's."""
         kept = await self.keep({name: session.epoch for name, session in lost.items()})
         for name, session in lost.items():
             if name not in kept:
@@ -85,18 +85,18 @@ class Holdings:
                 )
 
     async def _why_lost(self, session: Session) -> str:
-        """What became of a run that is no longer ours. That it is gone is certain; the rest is asked for the log."""
+        """Why a run is no longer ours. It is gone in any case; the reason is only for the log."""
         try:
             row = await self._engine.store.get(session.run.id)
         except StoreError:
             return "its lease is gone"
         if row is not None and row.epoch == session.epoch:
-            return "its lease ran out, and no other worker has claimed it since"
+            return "its lease expired, and no other worker has claimed it since"
         return "taken over by another worker"
 
     async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
-        """A run that is ours by the store and unknown here would wait for ever. Found in two comparisons, since the
-        answer that tells of it may be on its way, it is given back, and claimed again."""
+        """Releases runs that are ours in the store but unknown here, which would wait for ever. Only after two
+        comparisons, since an answer that explains them may be on its way. They are claimed again then."""
         engine = self._engine
         found = {name: x.epoch for name, x in held.items() if not engine.knows(name)}
         strays = [name for name, epoch in found.items() if self._strays.get(name) == epoch]

@@ -1,4 +1,4 @@
-"""The engine, as the parts know it that look after its runs: what is shared, and whom to tell."""
+"""The engine as seen by the parts that look after its runs: what they share, and what they report to."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.ports.store import Store
 
 
 class EngineHome(Home, Protocol):
-    """What a part needs."""
+    """What a part needs from the engine."""
 
     store: Store
     registry: Registry
@@ -33,11 +33,11 @@ class EngineHome(Home, Protocol):
         ...
 
     def met(self, kind: Kind, run: str, detail: str, /) -> None:
-        """Something happened that recovery counts."""
+        """Counts something that recovery found."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None], /) -> None:
-        """Runs something beside the sessions, for as long as the engine lives."""
+        """Runs a task beside the sessions for as long as the engine lives."""
         ...
 
     async def take_on(self, rows: Sequence[RunRow], known: Mapping[str, Row] | None = None, /) -> None:

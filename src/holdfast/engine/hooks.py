@@ -1,6 +1,6 @@
-"""Hooks around the body of a step: entered in their order, left in reverse, each contained.
+"""Hooks around the body of a step: entered in order, left in reverse.
 
-What a hook raises is told once and otherwise ignored: the body's own outcome stands, whatever hooks do with it.
+A hook's errors are reported once and otherwise ignored: the outcome of the body counts, whatever hooks do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.ports.telemetry import Telemetry
 
 
 class Hooks:
-    """Those of an app's hooks that are around bodies. Mostly none."""
+    """The hooks of an app that wrap bodies; usually none."""
 
     def __init__(self, hooks: Sequence[Hook], telemetry: Telemetry) -> None:
         self._all = tuple(hook for hook in hooks if has_step(hook))
@@ -35,7 +35,7 @@ class Hooks:
         return Around(self._all, current_of(scope), self._failed_in)
 
     def wrapped(self, function: Callable[..., Any], scope: StepScope, *, is_async: bool) -> Callable[..., Any]:
-        """The function with the hooks around it, wherever it is called."""
+        """The function wrapped in the hooks."""
         if not self._all:
             return function
         around = self.around(scope)
@@ -58,7 +58,8 @@ class Hooks:
 
 
 class Around:
-    """The hooks around one attempt. `failure`: of a body that raised where no exception can come from."""
+    """The hooks around one attempt. `failure`: of a body that raised where an exception cannot propagate, such as
+    another process."""
 
     def __init__(self, hooks: Sequence[Hook], at: Current, failed: Callable[[Hook, BaseException], None]) -> None:
         self._hooks = hooks

@@ -1,8 +1,8 @@
-"""Reading inboxes: every message is checked before it becomes an event.
+"""Reads inboxes: every message is checked before it becomes an event.
 
-Numbers of messages are dense, and each has a checksum. One that is missing, counted as read or changed is not passed
-over, and nothing after it is read: its run is paused, until an operator restores the store or gives the message up
-(`client.messages`).
+Numbers of messages have no gaps, and each has a checksum. A message that is missing, wrongly counted as read, or
+changed is not skipped, and nothing after it is read: its run is paused until an operator restores the store or drops
+the message (`client.messages`).
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from holdfast.ports.telemetry import Telemetry
 
 
 def checked(run: str, message: Unconsumed) -> e.AnyEvent:
-    """The event of a message; `CorruptJournal` if it is not what was sent. Old messages have no checksum."""
+    """The event of a message. Raises `CorruptJournal` if it is not what was sent. Old messages have no checksum."""
     written = message.checksum
     if written and written != message_checksum(run, message.id, message.kind, message.body):
-        raise CorruptJournal("a message in the inbox was changed or damaged: its checksum does not hold")
+        raise CorruptJournal("a message in the inbox was changed or damaged: its checksum does not match")
     return decode_event(message.body)
 
 
 def opened(
     telemetry: Telemetry, run: str, messages: Sequence[Unconsumed], seen: int, last: int | None = None
 ) -> tuple[list[e.AnyEvent], int]:
-    """The events of the messages after number `seen`, up to `last` if that is known, and the number they reach. The
-    first that does not hold is the last that is looked at: in its place is the pause of the run."""
+    """The events of the messages after number `seen`, up to `last` if that is known, and the number they reach. It
+    stops at the first damaged message, in whose place it returns a pause of the run."""
     events: list[e.AnyEvent] = []
     if last is not None and seen > last:
         why = f"its row says that messages up to {seen} were read, and that only {last} were sent"
@@ -71,7 +71,7 @@ def _pause(telemetry: Telemetry, run: str, number: int, why: str) -> e.Paused:
 
 
 class News:
-    """Reads the inboxes of sessions, those that ask in one moment together."""
+    """Reads the inboxes of sessions; those that ask at the same moment share one read."""
 
     def __init__(self, engine: EngineHome) -> None:
         self._engine = engine

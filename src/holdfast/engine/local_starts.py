@@ -1,9 +1,9 @@
-"""Runs that are made, claimed and begun here, in one transaction.
+"""Runs that are created, claimed and begun here, in one transaction.
 
-A run that is started beside its worker needs no claim by a second transaction, and its first turn is known before the
-run exists: the program is activated over the row it will have, and run, lease and turn are written together. Until the
-store has answered the session is unborn. No body starts, and the comparison of what is held (`Engine.check_held`) does
-not know the session: its question may be asked before the run is made and answered afterwards.
+A run that is started beside its worker needs no second transaction for the claim, and its first turn is known before
+the run exists: the program is activated over its future row, and run, lease and turn are written together. Until the
+store has answered the session is unborn. No body starts, and `Engine.check_held` does not see the session, since its
+query may be sent before the run is created and answered afterwards.
 """
 
 from __future__ import annotations
@@ -31,16 +31,15 @@ class Beginnings:
         self._engine = engine
         self._tasks: set[asyncio.Task[Any]] = set()
         self.unanswered: set[str] = set()
-        """Runs that were asked for and are not held yet. Each has its slot from the moment it was asked for: however
+        """Runs that were requested and are not held yet. Each occupies a slot from the moment of the request: however
         many are started at once, no more of them begin here than there are slots."""
         self._lost: dict[str, Session] = {}
         self._is_closed = False
         self.unborn: dict[str, Session] = {}
 
     async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool) -> Creation:
-        """Makes the run and begins it. `is_named`: the caller chose its id, so that it may be in use.
-
-        A caller who gives up loses the handle, never the run: the answer still finds its session.
+        """Creates the run and begins it. `is_named`: the caller chose the id, so it may be in use. A caller that gives
+        up loses the handle, never the run: the answer still reaches its session.
         """
         engine, name = self._engine, new.row.run
         if name in engine.sessions or name in engine.opening:
@@ -53,7 +52,7 @@ class Beginnings:
         return await answer
 
     async def _answer(self, answer: asyncio.Future[Creation], new: NewRun, *how: Any) -> None:
-        """Its outcome, for callers that still wait. A future beside the task costs less than a shield around it."""
+        """The outcome for callers that still wait. A future beside the task is cheaper than a shield around it."""
         try:
             made = await self._make(new, *how)
             if not answer.done():
@@ -100,7 +99,7 @@ class Beginnings:
                 engine.freed()
 
     async def _is_in_use(self, new: NewRun, key_since: datetime, is_named: bool) -> bool:
-        """Whether the id or key certainly is: then not even the workflow's own code is entered for nothing."""
+        """Whether the id or key is certainly in use: then the workflow's code is not entered in vain."""
         store, started = self._engine.store, new.started
         if is_named and await store.get(new.row.run) is not None:
             return True
@@ -110,7 +109,7 @@ class Beginnings:
         return any(run.created_at > key_since for run in page.runs)
 
     def _unborn(self, new: NewRun, turn: Turn) -> tuple[Session | None, Commit | None]:
-        """The session of a run that is not there yet, and its first turn; neither if the program cannot be made."""
+        """The session of a run that does not exist yet, and its first turn; neither if the program cannot be made."""
         engine = self._engine
         run = Run(new.row.run)
         run.apply(turn)
@@ -148,8 +147,8 @@ class Beginnings:
     # -- answers that were lost ----------------------------------------------------------------------------------------
 
     def found(self, row: RunRow) -> bool:
-        """A run that the store counts as ours and nobody here knows: if its start was not answered, it is born now.
-        Nobody else can have written the turn, so the session stands where the journal ends."""
+        """A run that the store lists as ours and that is unknown here. If its start was not answered, it is born now.
+        Only this worker can have written the turn, so the session is where the journal ends."""
         session = self._lost.pop(row.id, None)
         if session is None:
             return False
@@ -161,12 +160,12 @@ class Beginnings:
         return True
 
     def give_up(self) -> None:
-        """What was not found by now was never made."""
+        """Forgets a start: a run that was not found by now was never created."""
         while self._lost:
             self._discard(self._lost.popitem()[1])
 
     async def close(self, limit: float) -> None:
-        """Waits for the answers under way, but not for ever."""
+        """Waits for the pending answers, but not for ever."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=limit)
         self._is_closed = True

@@ -4,9 +4,9 @@
 
     send ──▶ buffer of a stream ──▶ every 50 ms, or when asked: one append for all streams of this worker ──▶ store
 
-An outlet is the end of one attempt: it knows where its parts went (spans), and the outcome of its body is taken in only
-after the last of them is durable. The offset of a stream's end is a guess, corrected by the store (`Elsewhere`): most
-streams begin with their first part. A lost answer is met by sending the same again, which the store recognises.
+An outlet belongs to one attempt. It knows where its parts are (spans), and the outcome of the body counts only after
+the last of them is durable. The offset of a stream's end is a guess, corrected by the store (`Elsewhere`): most streams
+begin with their first part. After a lost answer the same parts are sent again, which the store recognises.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from holdfast.ports.parts import Appended, Appending, Closed, Elsewhere, Flush, 
 from holdfast.ports.telemetry import Telemetry
 
 PAUSE = 0.05
-"""Seconds between two appends of a worker, unless somebody waits for one."""
+"""Seconds between two appends of a worker, unless a caller waits for one."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
 
 KNOWN = 10_000
-"""Streams whose ends are remembered."""
+"""Maximum number of streams whose ends are remembered."""
 
 
 class Outlet:
@@ -58,14 +58,14 @@ class Outlet:
         return tuple(Span(name, self.attempt, first, end) for name, (first, end) in self.spans.items())
 
     def when_written(self, then: Callable[[], None]) -> None:
-        """Calls it on the event loop once nothing waits to be written. On the event loop."""
+        """Calls `then` on the event loop once nothing waits to be written. On the event loop."""
         if self.unsent:
             self._waiting.append(then)
         else:
             then()
 
     def less(self, count: int) -> None:
-        """That many wait no longer."""
+        """That many parts no longer wait."""
         self.unsent -= count
         if not self.unsent:
             waiting, self._waiting = self._waiting, []
@@ -74,7 +74,7 @@ class Outlet:
 
 
 class _Stretch:
-    """Parts of one outlet that follow each other in a stream. Once it was sent to the store it stays as it is."""
+    """Consecutive parts of one outlet in a stream. Once sent to the store it never changes."""
 
     __slots__ = ("is_sealed", "outlet", "values")
 
@@ -85,7 +85,7 @@ class _Stretch:
 
 
 class _Buffer:
-    """Of one stream: what waits, oldest first."""
+    """The waiting parts of one stream, oldest first."""
 
     __slots__ = ("name", "parts", "size", "stretches")
 
@@ -99,8 +99,8 @@ class _Buffer:
         if self.parts + 1 > MOST_PARTS or self.size + len(data) > MOST_BYTES:
             raise StreamFull(
                 f"run {outlet.run}: {self.parts:,} parts of {self.size:,} bytes wait to be written to stream "
-                f"{self.name!r}, at most {MOST_PARTS:,} and {MOST_BYTES:,}. The store does not keep up: await "
-                f"flush() now and then, or send fewer and larger parts.",
+                f"{self.name!r}, at most {MOST_PARTS:,} and {MOST_BYTES:,}. The store is too slow: await "
+                "flush() now and then, or send fewer and larger parts.",
                 stream=self.name,
                 parts=self.parts,
             )
@@ -114,7 +114,7 @@ class _Buffer:
         outlet.unsent += 1
 
     def drop(self, stretch: _Stretch) -> None:
-        """It is written, or never will be."""
+        """Removes parts that were written, or never will be."""
         self.stretches.remove(stretch)
         self.parts -= len(stretch.values)
         self.size -= sum(map(len, stretch.values))
@@ -127,7 +127,7 @@ class _Sending(msgspec.Struct, frozen=True, gc=False):
 
 
 class Outlets:
-    """All that the bodies of one worker send."""
+    """Everything that the bodies of one worker send."""
 
     def __init__(self, store: Streams, telemetry: Telemetry) -> None:
         self._store = store
@@ -145,7 +145,7 @@ class Outlets:
         self._aside: dict[int, float] = {}  # runs that the store did not take, until when
 
     def begin(self) -> None:
-        """On the worker's event loop, before the first body."""
+        """Starts on the worker's event loop, before the first body."""
         if self._is_urgent is None:
             self._loop = asyncio.get_running_loop()
             self._context = contextvars.copy_context()
@@ -154,7 +154,7 @@ class Outlets:
     # -- from any thread -----------------------------------------------------------------------------------------------
 
     def send(self, outlet: Outlet, name: str, data: bytes) -> None:
-        """Buffers a part. CancelledError if nobody waits for the attempt any more."""
+        """Buffers a part. Raises CancelledError if nothing waits for the attempt any more."""
         with self._lock:
             if outlet.is_over:
                 raise asyncio.CancelledError(
@@ -173,7 +173,7 @@ class Outlets:
     # -- on the event loop ---------------------------------------------------------------------------------------------
 
     async def flush(self, outlet: Outlet) -> None:
-        """Returns when everything that was sent so far is durable. CancelledError if it never will be."""
+        """Returns when everything sent so far is durable. Raises CancelledError if it never will be."""
         written: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def done() -> None:
@@ -194,7 +194,7 @@ class Outlets:
         self.hurry()
 
     def lose(self, outlet: Outlet) -> None:
-        """Its run is gone, or does without the attempt: what was not written is not."""
+        """The run is gone, or does not need the attempt: drops what was not written."""
         with self._lock:
             outlet.is_over = True
             for place, buffer in list(self._buffers.items()):
@@ -206,13 +206,13 @@ class Outlets:
         outlet.less(0)
 
     def hurry(self) -> None:
-        """Somebody waits."""
+        """Writes soon: a caller waits."""
         if self._is_urgent is not None and self._buffers:
             self._is_urgent.set()
             self._kick()
 
     def close(self) -> None:
-        """What was not written is dropped: its attempts run again elsewhere."""
+        """Drops what was not written: its attempts run again elsewhere."""
         if self._task is not None:
             self._task.cancel()
 
@@ -243,7 +243,8 @@ class Outlets:
             self._task = None
 
     def _batch(self, now: float) -> list[_Sending]:
-        """Everything that waits, but for runs that are aside. What is sent meanwhile begins a new stretch."""
+        """All waiting parts, except those of runs that are retried separately. Parts sent meanwhile start a new
+        stretch."""
         batch: list[_Sending] = []
         self._aside = {no: until for no, until in self._aside.items() if until > now}
         for (no, epoch, name), buffer in self._buffers.items():
@@ -269,7 +270,8 @@ class Outlets:
         return batch
 
     async def _write(self, batch: Sequence[_Sending]) -> None:
-        """Together; if the store does not take that, each run by itself, and one that fails again waits aside."""
+        """Writes all together. If the store refuses that, writes each run separately; one that fails again is retried
+        later."""
         try:
             await self._append(batch)
         except Exception as error:  # noqa: BLE001 - a bug of an adapter must stop no other run
@@ -309,7 +311,7 @@ class Outlets:
             self._is_urgent.set()  # at once, from the end that is known now
 
     def _is_over(self, sending: _Sending, answer: Appending) -> bool:
-        """Takes an answer in. Whether the parts wait no longer. Under the lock."""
+        """Handles an answer. Returns whether the parts no longer wait. Under the lock."""
         buffer, stretch, flush = sending.buffer, sending.stretch, sending.flush
         place, outlet = (flush.no, flush.name), stretch.outlet
         if isinstance(answer, Elsewhere):

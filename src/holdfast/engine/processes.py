@@ -1,7 +1,7 @@
-"""`executor="process"`: a sync body in a process of its own, which can really be ended.
+"""`executor="process"`: a sync body in a separate process, which can really be ended.
 
-The function is found again in the child by the module and name it has here, never by a name from data; arguments and
-result travel as the same JSON that is journaled. `main` is the child's side.
+The child finds the function by the module and name it has here, never by a name from data; arguments and result are
+passed as the JSON that is journaled. `main` is the child's side.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ GRACE = 2.0
 
 
 class Errand(msgspec.Struct, frozen=True):
-    """What the child's side is told."""
+    """What the child is told."""
 
     module: str
     file: str
@@ -48,7 +48,7 @@ class Errand(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What it says back."""
+    """What the child answers."""
 
     value: msgspec.Raw = msgspec.Raw(b"null")
     failure: Failure | None = None
@@ -77,7 +77,7 @@ async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
 
 
 async def _converse(process: asyncio.subprocess.Process, errand: bytes) -> bytes:
-    """Hands over the errand and waits for the answer. The pipe stays open: a child that sees its end ends itself."""
+    """Sends the errand and waits for the answer. The pipe stays open: a child that sees it close ends itself."""
     assert process.stdin is not None
     assert process.stdout is not None
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -184,11 +184,11 @@ class _Elsewhere:
         self._refuse("get_blob()")
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
-        """Goes out with the worker's."""
+        """Refused: the worker sends heartbeats."""
         self._refuse("heartbeat()")
 
     def take_progress(self, run: str, key: str) -> bytes | None:
-        """Nothing was noted."""
+        """Nothing: no progress was noted."""
         return None
 
     def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
@@ -201,8 +201,8 @@ class _Elsewhere:
 
     def _refuse(self, what: str) -> NoReturn:
         raise NotAllowedHere(
-            f"{what} needs the worker, and this body runs in a process of its own: leave out executor='process', or do "
-            "this part in another step"
+            f"{what} needs the worker, but this body runs in a separate process: leave out "
+            "executor='process', or do this part in another step"
         )
 
 
@@ -229,7 +229,7 @@ def _work(errand: Errand) -> Answer:
 
 
 def main() -> None:
-    """Reads an errand, runs it, answers on the original standard output; what the body prints goes to stderr."""
+    """Reads an errand, runs it, and answers on the original standard output; what the body prints goes to stderr."""
     answer_to = os.dup(1)
     os.dup2(2, 1)
     errand = msgspec.json.decode(sys.stdin.buffer.readline(), type=Errand)
@@ -242,7 +242,7 @@ def main() -> None:
 
 
 def _end_with_parent() -> None:
-    """The worker keeps our standard input open; when it is gone, the answer is not needed."""
+    """Ends this process when the worker is gone, which closes our standard input: the answer is not needed then."""
     while os.read(0, 4096):
         pass
     os._exit(1)

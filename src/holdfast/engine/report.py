@@ -1,6 +1,6 @@
-"""What the engine tells of the runs it holds: from effects of their machines to facts.
+"""Turns effects of machines into facts about the runs that the engine holds.
 
-The one seam for it. A fact is built only if a listener wants its kind.
+All facts about runs come from here. A fact is built only if a listener wants its kind.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _who(session: Held) -> tuple[str, str, str, int]:
 
 
 def claimed(session: Held, *, is_new: bool = False) -> None:
-    """The run is ours; taken over if its last worker was cut off in the middle of a step. `is_new`: it was made
+    """The run is ours; taken over if its last worker was cut off in the middle of a step. `is_new`: it was created
     here."""
     telemetry = session.home.telemetry
     telemetry.refresh()  # once per claim, so that a step costs no more than a look at a set
@@ -69,7 +69,7 @@ def claimed(session: Held, *, is_new: bool = False) -> None:
 
 
 def step_started(session: Held, key: str, name: str, attempt: int) -> None:
-    """A body begins. For a caller that has asked whether it is wanted."""
+    """A body begins. The caller has checked that the fact is wanted."""
     session.home.telemetry.tell(t.StepStarted(*_who(session), key, name, attempt))
 
 
@@ -106,8 +106,8 @@ def step_ended(session: Held, ended: StepEnded, began: datetime | None, now: dat
 
 
 def turned(session: Held, draft: Draft, park: Park | None, *, is_leaving: bool, unread: int = 0) -> None:
-    """A turn is durable: the run ended, was paused, given back or parked with it. `unread`: messages that it has not
-    seen; of a run that ended they tell that signals of this very turn were lost."""
+    """A turn is durable: the run ended, was paused, released or parked with it. `unread`: messages that it has not
+    seen; for a run that ended they mean that signals of this turn were lost."""
     telemetry = session.home.telemetry
     for event in draft.inputs:
         if type(event) is e.SendSettled and event.status != "delivered":
@@ -158,7 +158,7 @@ def given_back(session: Held, until: datetime | None, *, is_leaving: bool) -> No
 
 
 def told(session: Held, fact: Dropped | GivenBack | Broken) -> None:
-    """What else a machine says of its run."""
+    """Other facts that a machine reports about its run."""
     telemetry = session.home.telemetry
     match fact:
         case Dropped():
@@ -173,11 +173,11 @@ def told(session: Held, fact: Dropped | GivenBack | Broken) -> None:
 
 
 def close(telemetry: Telemetry, program: Program, run: str) -> None:
-    """Ends a program, and says so if its code refuses."""
+    """Ends a program, and reports it if its code refuses."""
     if not program.close():
         telemetry.tell(t.BodyLeftBehind(run))
 
 
 def paused_unopened(telemetry: Telemetry, row: RunRow, worker: str, reason: str, detail: str) -> None:
-    """A run that could not even be opened is paused."""
+    """A run that could not be opened is paused."""
     _paused(telemetry, (row.id, row.workflow, worker, row.epoch), reason, detail, was_opened=False)

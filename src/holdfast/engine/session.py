@@ -1,10 +1,10 @@
 """One run, held by this worker: performs what its machine asks for, and tells it what happens.
 
-The machine (`turn.machine`) decides; here are the bodies, the open transactions, the alarm and the looks at the inbox.
-A session has no task of its own: outcomes, messages, due times and verdicts call it, each on the worker's event loop.
+The machine (`turn.machine`) decides; the session has the bodies, the open transactions, the alarm and the reads of the
+inbox. A session has no task: outcomes, messages, timers and verdicts call it, each on the worker's event loop.
 
-It is a loop, not a chain of calls. A lone turn is answered while it is submitted, and a body may land while it starts:
-what happens meanwhile waits in a queue until the effects before it have been performed.
+It is a loop, not a chain of calls. A lone turn may be answered while it is submitted, and a body may end while it
+starts: such inputs wait in a queue until the earlier effects have been performed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from holdfast.turn.states import State
 
 
 class Home(Protocol):
-    """What a session needs of the engine it is in."""
+    """What a session needs from its engine."""
 
     worker_id: str
     rules: Rules
@@ -56,7 +56,7 @@ class Home(Protocol):
     resting: int  # sessions that need no slot
 
     def fetch_inbox(self, session: Session, /) -> None:
-        """Reads its inbox; `messages` come."""
+        """Reads its inbox; `messages` follows."""
         ...
 
     def freed(self) -> None:
@@ -64,27 +64,27 @@ class Home(Protocol):
         ...
 
     def release(self, session: Session, until: datetime | None, inbox_seen: int, /) -> None:
-        """Gives the run back; `released` comes."""
+        """Releases the run; `released` follows."""
         ...
 
     def give_back(self, session: Session, until: datetime, inbox_seen: int, /) -> None:
-        """Gives the run back, and does not answer."""
+        """Releases the run without an answer."""
         ...
 
     def move_places(self, session: Session, effect: f.MovePlaces, /) -> None:
-        """Tells the store of places; `places` come if it is asked for some."""
+        """Sends changes of places to the store; `places` follows if some were asked for."""
         ...
 
     def reload(self, session: Session, kept: Sequence[e.AnyEvent], /) -> None:
-        """Reads the journal again; `open` or `unreadable` comes."""
+        """Reads the journal again; `open` or `unreadable` follows."""
         ...
 
     def settle(self, work: Coroutine[Any, Any, None], /) -> None:
-        """Runs the commit of a transaction: a closing engine waits for it."""
+        """Runs the commit of a transaction, for which a closing engine waits."""
         ...
 
     def doubt(self) -> None:
-        """The store may count runs as ours that nothing here knows."""
+        """The store may list runs as ours that are unknown here."""
         ...
 
     def turned(self, session: Session, draft: Draft, /) -> None:
@@ -92,7 +92,7 @@ class Home(Protocol):
         ...
 
     def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes], /) -> Program | None:
-        """The program of the life after `continue_as`, from memory if that can be."""
+        """The program of the pass after `continue_as`, from memory if possible."""
         ...
 
     def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
@@ -122,7 +122,7 @@ class Session:
 
     @property
     def run(self) -> Run:
-        """Its fold: ahead of the store while a turn is on its way."""
+        """Its fold, which is ahead of the store while a turn is being committed."""
         return self.machine.run
 
     @property
@@ -147,12 +147,12 @@ class Session:
 
     @property
     def is_settling(self) -> bool:
-        """Whether the store is being asked; its answer will tell how the run stands."""
+        """Whether the store is being asked; its answer will say whether the run is still ours."""
         return self.machine.is_settling
 
     @property
     def is_ending(self) -> bool:
-        """Whether the write under way is the run's end: it is accepted only if nothing is unread."""
+        """Whether the pending write is the run's end, which is accepted only if nothing is unread."""
         return self.machine.is_ending
 
     # -- what happens --------------------------------------------------------------------------------------------------
@@ -165,13 +165,13 @@ class Session:
         last: int = 0,
         kept: Sequence[e.AnyEvent] = (),
     ) -> None:
-        """The run stands where its journal ends: it begins, or continues after a refused turn that left `kept`."""
+        """The run is where its journal ends: it begins, or continues after a refused turn that left `kept`."""
         if messages and self.machine.state is State.NEW:
             self._pace.taken(len(run.waits))
         self.take(i.Opened(self.home.clock.now(), run, program, messages, last, kept))
 
     def messages(self, events: Sequence[e.AnyEvent], inbox_last: int) -> None:
-        """What was in the inbox."""
+        """Takes the messages of the inbox."""
         self.take(i.Messages(self._now(), events, inbox_last))
 
     def news(self) -> None:
@@ -204,7 +204,7 @@ class Session:
         self.take(i.Unreadable(self._now(), error))
 
     def take(self, given: i.Input) -> None:
-        """Gives the machine what happened, and performs what it asks for."""
+        """Gives the machine an input, and performs the effects it returns."""
         queue = self._given
         queue.append(given)
         if self._is_performing:
@@ -285,7 +285,7 @@ class Session:
         """Commits the turn in the transaction that holds what its step wrote."""
         try:
             said = await self._transactions[key].commit(commit)
-        except Exception as error:  # noqa: BLE001 the next worker to open the run reads in the journal what became of it
+        except Exception as error:  # noqa: BLE001 the next worker to open the run reads the outcome in the journal
             del self._transactions[key]
             self.take(i.Unknown(self._now(), str(error)))
         else:
@@ -343,7 +343,7 @@ class Session:
             self._limits[command.key] = self.home.wheel.at(effect.expires_at, expire)
 
     def _reported(self, body: Body, outcome: Outcome) -> None:
-        """A body's one outcome."""
+        """Takes the single outcome of a body."""
         key = body.attempt.command.key
         transaction = outcome.transaction if isinstance(outcome, Succeeded) else None
         if self._bodies.get(key) is not body:
@@ -366,14 +366,14 @@ class Session:
             self.take(i.Landed(at, key, outcome, progress, stopped, sent))
 
     def _withdraw(self, keys: Sequence[str]) -> list[str]:
-        """Takes back the bodies that have not begun: their keys."""
+        """Withdraws the bodies that have not begun. Returns their keys."""
         withdrawn = [key for key in keys if self._bodies[key].is_withdrawn()]
         for key in withdrawn:
             self._forget(key, "the run has ended")
         return withdrawn
 
     def _forget(self, key: str, why: str) -> None:
-        """How far it was is forgotten too: another attempt may be noting that by now."""
+        """Forgets a body with its progress: another attempt may be noting progress by now."""
         body = self._taken_out(key)
         body.leave(why)
         if body.scope is not None and body.scope.outlet is not None:

@@ -1,9 +1,9 @@
 """Shadow replay, `App(paranoid=True)`: whenever a run is parked or has ended, its program is thrown away and its
 journal replayed at once, and what the code asks for is compared with what the journal holds.
 
-A workflow that is not deterministic is then found while it is being written, not after the first crash. A run that
-differs is paused as diverged, with both sides and the line; one that has ended is only spoken of. It costs a replay
-each time, so it is for development and tests.
+It finds a workflow that is not deterministic while it is being written, not after the first crash. A run that differs
+is paused as diverged, with both sides and the line; for one that has ended, this is only logged. It costs a replay each
+time, so it is for development and tests.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Shadow:
         self._engine = engine
 
     def left(self, session: Session) -> None:
-        """A session has given its run back, or ended it."""
+        """A session has released its run, or ended it."""
         self._engine.spawn(self._replay(session.run.id, session.no, session.run.ordinal))
 
     async def _replay(self, run_id: str, no: int, ordinal: int) -> None:

@@ -1,7 +1,7 @@
 """Snapshots and compaction of the runs a worker holds, beside them: they read the journal, never a session.
 
-Nothing here fails a turn, and none waits but for the transaction of a compaction: what goes wrong is reported, and the
-run continues without.
+Nothing here fails a turn, and turns wait only for the transaction of a compaction. Errors are reported, and the run
+continues without a snapshot.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from holdfast.upkeep.compaction import take_snapshot
 
 
 class Snapshots:
-    """Looks at runs as they grow."""
+    """Makes snapshots of runs as they grow."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Snapshots:
         return not self._busy
 
     def look(self, run: Run, no: int) -> None:
-        """Makes a snapshot if the run has grown enough since the last; forgets those of a run that has ended. While one
-        is under way the look waits for its end: what was written meanwhile is not forgotten, even if the run parks."""
+        """Makes a snapshot if the run has grown enough since the last; drops those of a run that has ended. While one
+        is being made the check waits for it, so that rows written meanwhile are not missed even if the run parks."""
         every = self._settings.snapshot_every
         if not 0 < every <= run.ordinal:
             return
@@ -61,7 +61,7 @@ class Snapshots:
         self._last[run] = ordinal
 
     def left(self, run: Run, no: int) -> None:
-        """The run is no longer held here: a last look at it."""
+        """The run is no longer held here: checks it one last time."""
         self.look(run, no)
         if run.id in self._busy:
             self._left.add(run.id)
@@ -94,6 +94,6 @@ class Snapshots:
         try:
             await self._store.drop_snapshots([no])
         except HoldfastError as error:
-            self._telemetry.tell(Trouble("its snapshot stays until the run goes", error, run=run))
+            self._telemetry.tell(Trouble("its snapshot stays until the run is removed", error, run=run))
         finally:
             self._done(run)

@@ -1,6 +1,6 @@
 """Store reads that retry until the store answers.
 
-Giving up would leave a run held by a live worker that forgot it; only a journal that does not hold is not asked again.
+Giving up would leave a run held by a live worker that forgot it. Only a damaged journal is not read again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 class Asking:
-    """Journals, payloads and progress of the runs that are opened."""
+    """Reads journals, payloads and progress of the runs that are opened."""
 
     def __init__(self, store: Store, settings: Settings, telemetry: Telemetry) -> None:
         self.store = store
@@ -38,7 +38,7 @@ class Asking:
         self._telemetry = telemetry
 
     async def insist(self, ask: Callable[[], Awaitable[T]], what: str) -> T:
-        """Asks again until the store answers."""
+        """Repeats the call until the store answers."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -51,7 +51,7 @@ class Asking:
                 pause = min(pause * 2, LONGEST_PAUSE)
 
     async def journals(self, ends: Mapping[int, int]) -> dict[int, Journal]:
-        """The journals of these runs, by number, each up to that row or further."""
+        """The journals of these runs, by number, each at least up to that row."""
         every = self.settings.snapshot_every
         what = f"reading the journals of {counted(len(ends), 'run')}"
         return await self.insist(lambda: read_journals(self.store, ends, every), what)
@@ -72,7 +72,8 @@ class Asking:
         await self.insist(lambda: supply(self.store, replay), f"reading {counted(len(replay.needs), 'blob')}")
 
     async def replayed(self, replay: Replay) -> Program:
-        """The program of a run that stands where its journal ends; `Diverged` if the code asks for something else."""
+        """The program of a run, replayed to where its journal ends. Raises `Diverged` if the code asks for something
+        else."""
         while replay.needs:
             await self.supply(replay)
         try:
@@ -97,8 +98,8 @@ class Asking:
         return [inline(event, blobs) for event in events]
 
     async def unopposed(self, no: int, epoch: int, program: Program, events: list[e.AnyEvent]) -> list[e.AnyEvent]:
-        """The events without the updates to which the program objects. Those are refused, durable when this returns:
-        until then they count as unread."""
+        """The events without the updates that the program refuses. The refusals are durable when this returns; until
+        then the updates count as unread."""
         if not any(type(event) is e.UpdateReceived for event in events):
             return events
         kept: list[e.AnyEvent] = []
@@ -109,7 +110,7 @@ class Asking:
         return kept
 
     async def _refused(self, no: int, epoch: int, event: e.UpdateReceived, why: str) -> bool:
-        """False if another worker has the run: whatever is written of it here is fenced."""
+        """Writes the refusal. Returns False if another worker has the run: everything written for it here is fenced."""
         answer = refusal(event.message, "refused", why)
         return await self.insist(lambda: self.store.refuse(no, answer, epoch=epoch), f"refusing update {event.name}")
 
@@ -119,15 +120,15 @@ class Asking:
 
 
 class Notes:
-    """What workers that went away had noted of steps that now begin anew: read once for all runs that are opened
-    together, when the first of them needs it."""
+    """Progress that earlier workers noted for steps that now restart: read once for all runs that are opened together,
+    when the first of them needs it."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._by_run: Mapping[str, Mapping[str, bytes]] | None = None
 
     async def give(self, run: Run) -> None:
-        """Tells the steps of the run."""
+        """Copies the previous worker's progress onto the run's open steps."""
         if self._by_run is None:
             self._by_run = progress_by_run(worker.progress for worker in await self._store.workers())
         for key, value in self._by_run.get(run.id, {}).items():

@@ -1,4 +1,4 @@
-"""What step bodies may ask of their worker: resources, blobs, and a place to leave their progress."""
+"""What step bodies may ask of their worker: resources, blobs, and a place for their progress."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class WorkerSurroundings:
         self._making = threading.Lock()
 
     async def open(self, resources: Iterable[Resource[Any]]) -> None:
-        """Opens resources, in order; what was replaced stays replaced."""
+        """Opens resources in order; replaced ones stay replaced."""
         self._loop = asyncio.get_running_loop()
         self.outlets.begin()
         await self._resources.open(resources)
 
     def replace(self, resource: Resource[T], value: T) -> None:
-        """Bodies get this value from now on. What was opened stays open until the end."""
+        """Gives bodies this value from now on. What was opened stays open until the end."""
         self._resources.replace(resource, value)
 
     async def close(self) -> None:
-        """Closes them in reverse, each whatever the others do; raises the first error at the end."""
+        """Closes the resources in reverse, each regardless of the others. Raises the first error at the end."""
         errors = await self._resources.close()
         if errors:
             raise errors[0]
@@ -52,11 +52,11 @@ class WorkerSurroundings:
         return self._resources.get(of)
 
     async def health(self) -> dict[str, Health]:
-        """How the open resources are."""
+        """The health of the open resources."""
         return await self._resources.health()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """From the thread of a sync body: runs it on the worker's event loop, in this context, and waits here."""
+        """Runs an awaitable on the worker's event loop, in this context, while the thread of a sync body waits."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
@@ -73,23 +73,23 @@ class WorkerSurroundings:
         return await self._store.get_blob(name)
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
-        """Notes how far a step is; goes out with the worker's next heartbeat."""
+        """Notes the progress of a step, sent with the worker's next heartbeat."""
         self._progress[run, key] = progress
 
     def noted(self, run: str, key: str) -> bytes | None:
-        """How far a step says it is."""
+        """The noted progress of a step."""
         return self._progress.get((run, key))
 
     def take_progress(self, run: str, key: str) -> bytes | None:
-        """How far a step was when its attempt ended."""
+        """The progress of a step when its attempt ended."""
         return self._progress.pop((run, key), None)
 
     def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
-        """Buffers a part. The outlet of an attempt is made with its first."""
+        """Buffers a part. The outlet of an attempt is made with its first part."""
         self.outlets.send(self._outlet(scope), name, data)
 
     async def flush_parts(self, scope: StepScope) -> None:
-        """Waits for what it sent."""
+        """Waits until what it sent is durable."""
         await self.outlets.flush(self._outlet(scope))
 
     def _outlet(self, scope: StepScope) -> Outlet:
@@ -101,7 +101,7 @@ class WorkerSurroundings:
         return outlet
 
     def progress(self) -> str:
-        """Everything noted, as a worker's row holds it."""
+        """All noted progress, in the form of a worker's row."""
         if not self._progress:
             return ""
         noted = [[run, key, msgspec.Raw(value)] for (run, key), value in list(self._progress.items())]
@@ -109,7 +109,7 @@ class WorkerSurroundings:
 
 
 def progress_by_run(texts: Iterable[str]) -> dict[str, dict[str, bytes]]:
-    """What the rows of workers say of the steps of runs, by their keys."""
+    """The progress in the rows of workers, by run and key."""
     found: dict[str, dict[str, bytes]] = {}
     for text in texts:
         for run, key, value in msgspec.json.decode(text, type=list[tuple[str, str, msgspec.Raw]]) if text else ():

@@ -1,8 +1,8 @@
 """The suspects that an engine holds, see `core.suspicion`: their trials, and what clears them.
 
-A suspect is cleared by progress, by being given back, by a `heartbeat()` that moved on since its last worker died, and
-by living through its trial, as the event loop counts the time. Whatever it was, the worker hears at once that there is
-room for the next one.
+A suspect is cleared by progress, by a release, by a `heartbeat()` with new progress since its last worker died, and by
+surviving its trial, measured by the event loop. In each case the worker is told at once that there is room for the next
+one.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class _Trial(msgspec.Struct, gc=False):
     session: Session
     timer: asyncio.TimerHandle
     noted: Mapping[str, bytes]
-    """How far its steps were when its last worker died, as far as that was known."""
+    """The progress of its steps when its last worker died, as far as known."""
 
 
 class Suspects:
-    """Mostly none; more than one only if a lease came back."""
+    """The suspects held: mostly none; more than one only if a lease came back."""
 
     def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
         self.trials: dict[str, _Trial] = {}
 
     def opened(self, session: Session, row: RunRow) -> None:
-        """A run was taken on: if it is a suspect, its trial begins."""
+        """A run was opened: if it is a suspect, its trial begins."""
         if not row.suspicion.is_suspect:
             return
         seconds = trial(row.claims).total_seconds()
@@ -53,7 +53,7 @@ class Suspects:
             self._end(session)
 
     def look(self) -> None:
-        """Clears those whose step has moved on since."""
+        """Clears suspects whose step has made progress."""
         noted_now = self._engine.surroundings.noted
         for name, one in list(self.trials.items()):
             if any(noted_now(name, key) not in {None, before} for key, before in one.noted.items()):

@@ -1,10 +1,10 @@
-"""Threads for sync bodies: no more of them are awake than the bodies need.
+"""Threads for sync bodies: only as many are awake as the bodies need.
 
-A pool that wakes a thread for every body has them all fight over the interpreter, while most bodies last shorter than a
-thread takes to wake. Here one is woken at a time. Before it begins a body it wakes the next one if more are queued, so
-bodies that block run side by side; a body that is over at once leaves the next to the same thread. What ended is told
-to the event loop together, with one wake-up. After some pieces of work a thread goes to the end of the pool's queue:
-other users of the pool get a turn, however many bodies come.
+A pool that wakes a thread for every body makes them all compete for the interpreter, while most bodies end sooner than
+a thread wakes. Here one thread is woken at a time. Before it begins a body it wakes the next one if more are queued, so
+bodies that block run side by side; after a short body the same thread takes the next. The event loop is told of all
+outcomes together, with one wake-up. After some pieces of work a thread goes to the end of the pool's queue: other users
+of the pool get a turn, however many bodies come.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from contextlib import suppress
 from typing import Any, TypeAlias, cast
 
 IN_A_ROW = 32
-"""Pieces of work of one thread before it stands in line again."""
+"""Pieces of work of one thread before it queues again."""
 
 Work: TypeAlias = Callable[[], Any]
 Ended: TypeAlias = tuple["asyncio.Future[Any]", Any, BaseException | None]
 
 
 class Threads:
-    """An executor for one event loop. Its futures are the loop's own, which `run_in_executor` passes on as they are: a
-    future between threads, and its way back to the loop, would cost more than most bodies."""
+    """An executor for one event loop. Its futures belong to the loop, and `run_in_executor` passes them on unchanged: a
+    thread-safe future and its way back to the loop would cost more than most bodies."""
 
     def __init__(self, most: int, name: str) -> None:
         self.pool: ThreadPoolExecutor = ThreadPoolExecutor(most, thread_name_prefix=name)
@@ -37,11 +37,11 @@ class Threads:
         self._is_told = False
 
     def run(self, work: Work) -> asyncio.Future[Any]:
-        """As `submit`, by way of the event loop, which may have its own mind about threads: in tests it has."""
+        """Like `submit`, through the event loop, which may handle threads differently, as in tests."""
         return asyncio.get_running_loop().run_in_executor(cast("Executor", self), work)
 
     def submit(self, work: Work, /) -> asyncio.Future[Any]:
-        """What the work returns or raises, on this event loop. Cancelled before it began, it never begins."""
+        """The result or error of the work, on this event loop. If cancelled before it began, it never begins."""
         future = asyncio.get_running_loop().create_future()
         with self._turn:
             self._queued.append((future, work))
@@ -60,20 +60,20 @@ class Threads:
         return found is not None
 
     def shutdown(self) -> None:
-        """Nothing queued begins any more; what runs is left alone."""
+        """Nothing queued begins any more; running work is left alone."""
         with self._turn:
             self._queued.clear()
         self.pool.shutdown(wait=False, cancel_futures=True)
 
     def _work(self) -> None:
-        """A thread: works until nothing is queued, or until others of the pool are to have their turn."""
+        """The loop of a thread: works until nothing is queued, or until others of the pool get their turn."""
         for number in range(IN_A_ROW):
             if not self._has_worked(has_come=number > 0):
                 return
         self._wake_if_needed()
 
     def _has_worked(self, *, has_come: bool) -> bool:
-        """Does one piece of work. Nothing of it stays alive with the thread."""
+        """Does one piece of work. Keeps no reference to it afterwards."""
         found = self._next(has_come=has_come)
         if found is None:
             return False
@@ -110,7 +110,7 @@ class Threads:
                 future.get_loop().call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:
-        """On the event loop: everything that ended."""
+        """Reports everything that ended. On the event loop."""
         self._is_told = False
         while self._ended:
             future, value, error = self._ended.popleft()

@@ -1,4 +1,5 @@
-"""The body of a step with `tx=True`: it writes in a transaction of the store's, which ends after it, with its turn."""
+"""The body of a step with `tx=True`: it writes in a transaction of the store, which commits afterwards, with its
+turn."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ from holdfast.core.specs import StepSpec
 from holdfast.ports.transactions import OpenTransaction, holding
 
 LAST_WORDS = 1.0
-"""Seconds a thread whose attempt is over may still use its connection."""
+"""Seconds for which a thread whose attempt is over may still use its connection."""
 
 Submit: TypeAlias = Callable[[Callable[[], Any]], "Future[Any]"]
 """Hands work to a thread."""
@@ -23,8 +24,8 @@ Submit: TypeAlias = Callable[[Callable[[], Any]], "Future[Any]"]
 async def run_in_transaction(
     spec: StepSpec, function: Callable[..., Any], scope: StepScope, args: Any, kwargs: Any, submit: Submit
 ) -> tuple[bytes, OpenTransaction]:
-    """What the body returned, encoded, and its transaction, still open. If it raises, all it wrote is undone.
-    `function` is the step's, with its hooks."""
+    """The encoded result of the body, and its transaction, still open. If the body raises, everything it wrote is
+    rolled back. `function` is the step's, with its hooks."""
     is_async = spec.executor == "async"
     transaction = await scope.surroundings.transact(is_async=is_async)
     scope.connection = transaction.connection
@@ -56,8 +57,8 @@ async def _in_thread(
     submit: Submit,
     transaction: OpenTransaction,
 ) -> Any:
-    """A thread cannot be ended. Once its attempt is over its statement is stopped, and its transaction undone when it
-    has ended, or a little later: it can never commit."""
+    """Runs the body in a thread, which cannot be ended. Once its attempt is over its statement is interrupted, and its
+    transaction is rolled back when the thread ends, or a little later: it can never commit."""
     context = contextvars.copy_context()
     context.run(running_step.set, scope)
     work = submit(functools.partial(context.run, function, *args, **kwargs))

@@ -1,4 +1,4 @@
-"""Runs that are paused instead of opened: diverged, undecodable, damaged, or to blame for the end of their workers."""
+"""Runs that are paused instead of opened: diverged, undecodable, damaged, or suspected of killing their workers."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def check_row(row: RunRow) -> None:
 
 
 def pause(engine: EngineHome, row: RunRow, run: Run, error: Exception | None) -> None:
-    """Pauses a run that cannot be opened, or, without an error, quarantines it. Said once it is durable. A damaged row
-    that takes no turn is set aside, with a note."""
+    """Pauses a run that cannot be opened, or, without an error, quarantines it. Reported once it is durable. A damaged
+    row that takes no turn is set aside with a note."""
     reason = pause_reason(error)
     detail = sentence(row.suspicion, row.claims) if error is None else str(error)
     at = max(engine.clock.now(), row.updated_at)

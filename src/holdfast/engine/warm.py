@@ -1,4 +1,4 @@
-"""Programs of runs that are not held: kept in memory for a while, so that a run that comes back needs no replay."""
+"""Programs of runs that are not held, kept in memory for a while, so that a run that comes back needs no replay."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from holdfast.ports.telemetry import Telemetry
 from holdfast.turn import park
 
 SPARE = 100
-"""This many programs (about 10 kB each) stay whatever they wait for; beyond, only those that wake soon."""
+"""Up to this many programs (about 10 kB each) are kept in any case; beyond that, only those that wake soon."""
 
 
 class WarmProgram(msgspec.Struct):
-    """A program, and the run as it left it."""
+    """A program, and the fold of its run when it was left."""
 
     run: Run
     program: Program
@@ -31,7 +31,7 @@ class WarmProgram(msgspec.Struct):
 
 
 class WarmPrograms:
-    """At most `limit`; the one that was left first goes first."""
+    """At most `limit` programs; the oldest is dropped first."""
 
     def __init__(self, limit: int, telemetry: Telemetry) -> None:
         self._limit = limit
@@ -39,21 +39,21 @@ class WarmPrograms:
         self._kept: OrderedDict[str, WarmProgram] = OrderedDict()
 
     def values(self) -> list[WarmProgram]:
-        """All of them."""
+        """All programs that are kept."""
         return list(self._kept.values())
 
     def is_worth_it(self, run: Run, program: Program, at: datetime) -> bool:
-        """Whether a run may be back soon, or there is room to spare."""
+        """Whether a run may be back soon, or there is room."""
         return len(self._kept) < SPARE or park.wakes_soon(run, program, at)
 
     def keep(self, run: Run, program: Program) -> None:
-        """Until it is taken, or others need the room."""
+        """Keeps a program until it is taken, or others need the room."""
         self._kept[run.id] = WarmProgram(run, program, self._telemetry)
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)[1].close()
 
     def take(self, row: RunRow) -> WarmProgram | None:
-        """The program of a run that was claimed; it continues only if no other worker held the run in between."""
+        """The program of a claimed run, if no other worker held the run in between."""
         kept = self._kept.pop(row.id, None)
         if kept is None:
             return None

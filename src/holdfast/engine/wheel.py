@@ -1,8 +1,8 @@
-"""One deadline wheel per worker: many wake-up times, one timer of the event loop.
+"""One wheel of deadlines per worker: many wake-up times, one timer of the event loop.
 
-A timer object for every body would halve the throughput; a heap entry costs almost nothing. One that is no longer
-wanted lets go of its callback at once, and of its place when such places are most of the heap: a step may end in a
-millisecond and have had an hour, and nothing of it stays until then.
+A timer object for every body would halve the throughput; a heap entry costs almost nothing. A cancelled entry releases
+its callback at once, and its place once most of the heap is cancelled: a step with a timeout of an hour may end in a
+millisecond, and nothing of it stays for that hour.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from holdfast.ports.facts import Trouble
 from holdfast.ports.telemetry import Telemetry
 
 FEW = 100
-"""Places of the heap that may be empty, however few others there are."""
+"""Cancelled places that the heap may have, however few others there are."""
 
 
 class Due:
-    """One wake-up to come; without a callback it was taken back, or has come."""
+    """One future wake-up. Without a callback it was cancelled, or has come."""
 
     __slots__ = ("callback",)
 
@@ -47,7 +47,7 @@ class Wheel:
         return len(self._heap)
 
     def at(self, when: datetime, callback: Callable[[], None]) -> Due:
-        """Calls back then, unless that is taken back."""
+        """Calls back at that time, unless cancelled."""
         due = Due(callback)
         heapq.heappush(self._heap, (when, next(self._numbers), due))
         if self._armed_for is None or when < self._armed_for:
@@ -55,7 +55,7 @@ class Wheel:
         return due
 
     def take_back(self, due: Due) -> None:
-        """It is not wanted any more; nothing if it has come."""
+        """Cancels a wake-up. Does nothing if it has come."""
         if due.callback is None:
             return
         due.callback = None
@@ -66,7 +66,7 @@ class Wheel:
             self._empty = 0
 
     def turn(self) -> int:
-        """Calls everything that is due; says how many."""
+        """Calls everything that is due. Returns how many."""
         self._armed_for = None
         now = self._clock.now()
         found: list[Due] = []
@@ -110,7 +110,7 @@ class Wheel:
 
 
 class Alarm:
-    """Calls back at the earliest of the times it was set to since it last did."""
+    """Calls back at the earliest of the times that were set since the last call."""
 
     __slots__ = ("_at", "_callback", "_due", "_wheel")
 
@@ -121,14 +121,14 @@ class Alarm:
         self._due: Due | None = None
 
     def set(self, when: datetime) -> None:
-        """Also then. A later time than the one it is set to changes nothing."""
+        """Adds a time. One later than the current time changes nothing."""
         if self._at is None or when < self._at:
             self.stop()
             self._at = when
             self._due = self._wheel.at(when, self._ring)
 
     def stop(self) -> None:
-        """Does not call back any more, unless it is set again."""
+        """Does not call back until it is set again."""
         if self._due is not None:
             self._wheel.take_back(self._due)
             self._due = self._at = None

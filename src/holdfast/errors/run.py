@@ -1,4 +1,4 @@
-"""What went wrong with a run: asking for it, how it and its steps ended, and what authors raise in a step."""
+"""Errors about runs: finding them, how they and their steps ended, and what authors raise in a step."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from holdfast.errors.root import HoldfastError
 
 
 class Conflict(HoldfastError):
-    """An id, key or unique value that another run has. `run` is the id of that run, if one is in the way."""
+    """Another run has the id, key or unique value. `run` is the id of that run, if there is one."""
 
     def __init__(self, message: str = "", *, run: str = "") -> None:
         super().__init__(message)
@@ -14,7 +14,7 @@ class Conflict(HoldfastError):
 
 
 class RunOpen(Conflict):
-    """A run, or one of its tree, has not ended, so it was not deleted. `run_id` is the one that is open."""
+    """A run, or one in its tree, has not ended, so it was not deleted. `run_id` is the open run."""
 
     def __init__(self, message: str, *, run_id: str, status: str) -> None:
         super().__init__(message)
@@ -114,7 +114,7 @@ class ResultTimeout(HoldfastError, TimeoutError):
 
 
 class StepFailed(HoldfastError):
-    """A step's last failure, as its workflow sees it, both live and on replay."""
+    """A step's final failure, as its workflow sees it, live and on replay."""
 
     def __init__(self, text: str, *, step: str, attempts: int, type: str, message: str, traceback: str = "") -> None:
         super().__init__(text)
@@ -185,8 +185,8 @@ class CircuitOpen(Permanent):
 class RetryAfter(HoldfastError):
     """Raise it in a step: retry, but not before this time has passed. Counts as a failed attempt.
 
-    With `limit`, one of the step's own limits, no step begins under that limit (and key) before, on any worker; then it
-    is not a failed attempt.
+    With `limit`, one of the step's own limits, no step begins under that limit (and key) before then, on any worker,
+    and the attempt does not count as failed.
     """
 
     def __init__(self, after: object, message: str = "", *, limit: object = None) -> None:

@@ -1,4 +1,4 @@
-"""What ended a machine or a flow."""
+"""Errors that end a machine or a flow."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.errors.root import HoldfastError
 
 
 class ExpressionFailed(HoldfastError):
-    """An expression of a flow has no value: a field is missing, or the types do not fit."""
+    """An expression of a flow has no value: a field is missing, or the types do not match."""
 
 
 class StateFailed(HoldfastError):
-    """A state's last failure. `__cause__` is the error itself where it happened in this process. `attempt` is 0 if no
+    """A state's final failure. `__cause__` is the error itself if it happened in this process. `attempt` is 0 if no
     body was called: the circuit was open, the time was over, the run was cancelled."""
 
     def __init__(

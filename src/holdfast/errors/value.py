@@ -22,19 +22,19 @@ class InvalidRetry(InvalidInput):
 
 
 class InvalidSchedule(InvalidInput):
-    """A schedule that does not make sense: a cron expression that never comes, an unknown zone, a period of zero."""
+    """An invalid schedule: a cron expression that never occurs, an unknown zone, a period of zero."""
 
 
 class InvalidQueue(InvalidInput):
-    """A queue that does not make sense: no place at once, a weight of zero, a rate that cannot be read."""
+    """An invalid queue: no place at once, a weight of zero, an unreadable rate."""
 
 
 class InvalidArguments(InvalidInput):
-    """Arguments that do not fit the signature of a step or workflow."""
+    """Arguments that do not match the signature of a step or workflow."""
 
 
 class InvalidExpression(InvalidInput):
-    """An expression of a flow that does not parse; `offset` is the character, from 0, where it goes wrong."""
+    """An expression of a flow that does not parse; `offset` is the character, from 0, of the error."""
 
     def __init__(self, message: str, *, offset: int) -> None:
         super().__init__(message)
@@ -63,7 +63,7 @@ class NotEncodable(InvalidInput):
 
 
 class NotDecodable(InvalidInput):
-    """Stored data that does not fit the annotation it is read with; `path` names the place."""
+    """Stored data that does not match the annotation it is read with; `path` names the place."""
 
     def __init__(self, message: str, *, path: str = "") -> None:
         super().__init__(message)

@@ -29,13 +29,13 @@ class Report:
     functions: int
     findings: tuple[Finding, ...]
     unread: tuple[str, ...] = ()
-    """Workflows whose source is not there."""
+    """Workflows without source."""
 
 
 def lint(app: App) -> Report:
     """Reads the body of every workflow of an app, and the helpers of its own that it calls, for what does not replay.
 
-    ``assert not lint(app).findings`` is a test. A line that is right all the same says so: ``# holdfast: allow clock``.
+    ``assert not lint(app).findings`` is a test. Allow a line that is right anyway with ``# holdfast: allow clock``.
     """
     return lint_specs(spec for spec in app.registry if not (spec.is_remote or spec.is_internal))
 
@@ -62,7 +62,7 @@ def _read_through(
     found: dict[tuple[str, int, int, Rule], Finding],
     read: set[str],
 ) -> bool:
-    """Reads a body and everything it reaches; False if its source is not there."""
+    """Reads a body and everything it calls. Returns False if it has no source."""
     waiting: deque[tuple[Callable[..., Any], tuple[str, ...]]] = deque([(function, ())])
     seen: set[Any] = {function.__code__}
     while waiting and len(seen) < MOST_HELPERS:
@@ -94,7 +94,7 @@ def _read_through(
 
 
 def _near(file: str) -> str:
-    """As a person would type it, if it lies below the current folder."""
+    """The path as a person would type it, if it is below the current folder."""
     try:
         return str(Path(file).relative_to(Path.cwd()))
     except ValueError:

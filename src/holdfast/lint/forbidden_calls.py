@@ -1,4 +1,4 @@
-"""What no workflow body may call, by its full name; and what to use instead."""
+"""Calls that are forbidden in workflow bodies, by full name, and what to use instead."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLEEP = Banned("clock", "use `await holdfast.sleep(…)`: the run is parked, and
 CHANCE = Banned("chance", "use holdfast.rng() or holdfast.uuid4(), which replay")
 WORLD = Banned("environment", "read it in a step, or pass it as an argument when the run is started")
 IO = Banned("io", "do it in a step, whose outcome is recorded")
-THREADS = Banned("threads", "make it a step; steps that are plain functions run in threads by themselves")
+THREADS = Banned("threads", "make it a step; `def` steps run in threads automatically")
 IDENTITY = Banned("identity", "compare by a value of yours: addresses and hashes differ in every process")
 
 FUNCTIONS: dict[str, Banned] = {
@@ -101,7 +101,7 @@ HARMLESS = frozenset(
 """Members of those modules that only compute."""
 
 VALUES: dict[str, Banned] = {"os.environ": WORLD, "os.environb": WORLD, "sys.argv": WORLD, "sys.stdin": IO}
-"""What may not even be looked at."""
+"""Attributes that must not even be read."""
 
 METHODS: dict[str, Banned] = {
     f"pathlib.Path.{name}": IO
@@ -113,10 +113,10 @@ METHODS: dict[str, Banned] = {
 """Methods of values whose class is known."""
 
 SETTLING = frozenset({"sorted", "min", "max", "sum", "len", "any", "all", "set", "frozenset", "bool", "isinstance"})
-"""Built-in functions for which the order of what they are given does not matter."""
+"""Built-in functions for which the order of their input does not matter."""
 
 ORDERED = frozenset({"list", "tuple", "enumerate", "iter", "map", "filter", "zip", "reversed", "next", "dict"})
-"""Built-in functions that pass the order on."""
+"""Built-in functions that keep the order of their input."""
 
 MUTATORS = frozenset(
     {
@@ -129,7 +129,7 @@ MUTATORS = frozenset(
 
 
 def banned(name: str, *, has_arguments: bool) -> Banned | None:
-    """Why a function of that full name may not be called, if it may not."""
+    """Why a function of that full name must not be called; None if it may."""
     if name in HARMLESS:
         return None
     if name == "random.Random" and has_arguments:  # a seed: the same numbers every time

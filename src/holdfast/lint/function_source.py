@@ -1,4 +1,4 @@
-"""From a function to its source, as a tree whose lines are those of the file."""
+"""From a function to its source, as a tree with the line numbers of the file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _tree(file: str) -> ast.Module | None:
 
 
 def definition_of(function: Callable[..., Any]) -> Definition | None:
-    """The tree of a function's definition; None if its source is not there."""
+    """The tree of a function's definition; None if it has no source."""
     code = function.__code__ if is_a(function, FunctionType) else None
     tree = _tree(code.co_filename) if code is not None else None
     if code is None or tree is None:
@@ -48,7 +48,7 @@ def line_of(file: str, line: int) -> str:
 
 
 def is_authors(function: Callable[..., Any]) -> bool:
-    """Whether a function is code of the app's author: neither Python's, nor an installed package's, nor ours."""
+    """Whether a function belongs to the app's author: it is neither Python's, nor an installed package's, nor ours."""
     return is_a(function, FunctionType) and not function.__code__.co_filename.startswith(_foreign())
 
 

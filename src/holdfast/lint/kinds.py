@@ -1,4 +1,4 @@
-"""What kind of value a local name holds, as far as the text of the function tells."""
+"""The kind of value that a local name holds, as far as the text of the function shows it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SET_OPERATORS = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 
 
 class Kinds:
-    """Class names of expressions. A name that was ever given two kinds has none."""
+    """Class names of expressions. A name with two kinds has none."""
 
     def __init__(self, definition: Definition, names: Names) -> None:
         self._names = names
@@ -32,7 +32,7 @@ class Kinds:
                 self._learn(node.target, self.of(node.value))
 
     def of(self, node: ast.expr) -> str:
-        """The class of an expression's value; empty if it is not plain."""
+        """The class of an expression's value; empty if unknown."""
         if isinstance(node, ast.Set | ast.SetComp):
             return SET
         if isinstance(node, ast.Name):

@@ -16,12 +16,12 @@ SUMMARIES: dict[Rule, str] = {
     "io": "files, network, processes and standard input used in a workflow body",
     "threads": "threads, processes and pools started in a workflow body",
     "identity": "addresses and hashes used in a workflow body",
-    "sets": "a set iterated: its order is the process's",
+    "sets": "a set iterated: its order differs from process to process",
     "unawaited": "a step, child or wait that is never awaited",
     "globals": "module-level or captured state changed in a workflow body",
     "cancellation": "a cancellation caught and not passed on",
 }
-"""Every rule in a line."""
+"""One line for each rule."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -16,7 +16,7 @@ from holdfast.lint.function_source import Definition
 
 
 class Unknown:
-    """The value of an expression that only a run would tell."""
+    """The value of an expression that is only known in a run."""
 
 
 UNKNOWN = Unknown()
@@ -43,7 +43,7 @@ class Names:
         return name not in self.local and (name in self.captured or name in self.globals)
 
     def value(self, node: ast.expr) -> Any:
-        """What an expression stands for, if that is written down outside of any run; `UNKNOWN` otherwise."""
+        """What an expression refers to, if that is known outside of a run; otherwise `UNKNOWN`."""
         if isinstance(node, ast.Name):
             if node.id in self.local:
                 return UNKNOWN
@@ -60,7 +60,7 @@ class Names:
         return UNKNOWN
 
     def full_name(self, node: ast.expr) -> str:
-        """The dotted name of a function, class or module that an expression stands for; empty if it is not known."""
+        """The dotted name of the function, class or module of an expression; empty if unknown."""
         if isinstance(node, ast.Name) and node.id in self._imported:
             return self._imported[node.id]
         if isinstance(node, ast.Attribute):
@@ -94,7 +94,7 @@ def name_of(value: Any) -> str:
 
 
 def _module(value: Any) -> str:
-    """Modules in C have an underscore that authors do not write; `posix` is what `os` shows."""
+    """The public name of a module: C modules have an underscore, and `posix` is `os`."""
     module = value.__module__
     module = module if isinstance(module, str) and module else "builtins"
     return {"posix": "os", "nt": "os", "_io": "io", "_random": "random"}.get(module, module)
@@ -124,7 +124,7 @@ def _captured(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _imported(definition: Definition) -> dict[str, str]:
-    """Imports inside the function: taken at their word, as they may never have been executed."""
+    """Imports inside the function, resolved without executing them."""
     found: dict[str, str] = {}
     for node in ast.walk(definition):
         if isinstance(node, ast.Import):

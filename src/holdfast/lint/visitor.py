@@ -1,4 +1,4 @@
-"""One body: everything in it that would come out differently on replay."""
+"""Finds everything in one body that would differ on replay."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Body(ast.NodeVisitor):
         self.helpers: list[Callable[..., Any]] = []
 
     def read(self) -> None:
-        """All of it; default values and decorators were evaluated long before."""
+        """Visits the body. Default values and decorators were evaluated long before."""
         for statement in self._definition.body:
             self.visit(statement)
         self._unused_calls()
@@ -79,14 +79,14 @@ class Body(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _follow(self, value: Any) -> None:
-        """Into plain functions, also behind decorators such as `functools.cache`."""
+        """Follows plain functions, also behind decorators such as `functools.cache`."""
         plain = None if is_a(value, (AnyStep, AnyWorkflow)) else function_behind(value)
         if plain is not None:
             self.helpers.append(plain)
 
     def _full_name(self, function: ast.expr) -> str:
-        """Of a method that is refused, with the class of the local value in front; how the value was made is judged
-        where it was made."""
+        """The full name of a forbidden method, with the class of the local value in front; how the value was made is
+        judged where it was made."""
         if isinstance(function, ast.Attribute):
             method = f"{self._kinds.of(function.value)}.{function.attr}"
             if method in METHODS:
@@ -157,7 +157,7 @@ class Body(ast.NodeVisitor):
             if function.attr in ("join", "extend", "fromkeys") and node.args:
                 self._iterated(node.args[0])
             elif function.attr == "pop" and not node.args and self._kinds.is_set(function.value):
-                self._tell(node, "sets", "which element a set pops is the process's choice", _SORT)
+                self._tell(node, "sets", "which element a set pops differs from process to process", _SORT)
 
     def _iterated(self, node: ast.expr) -> None:
         if self._kinds.is_set(node):
@@ -171,7 +171,7 @@ class Body(ast.NodeVisitor):
         self.generic_visit(node)
 
     def _unused_calls(self) -> None:
-        """What was made, given a name, and never mentioned again."""
+        """Calls whose result is named and never used again."""
         mentioned = {
             node.id
             for node in ast.walk(self._definition)
@@ -252,7 +252,7 @@ class Body(ast.NodeVisitor):
             self._tell(node, "globals", f"{_said(function.value)} outlives the run and is not replayed", _KEEP)
 
     def _held(self, node: ast.expr) -> Any:
-        """What a module-level expression holds now; items and attributes are followed as far as plain ones go."""
+        """What a module-level expression holds now; plain items and attributes are followed."""
         value = self._names.value(node)
         if value is not UNKNOWN:
             return value

@@ -1,12 +1,12 @@
 """A home for blobs: a place outside the store that holds their bytes, such as a folder or a bucket.
 
 The store keeps a stub of each blob and decides in its own transactions what refers to it and when it may go
-(`ports.blobs`). The home only holds bytes under names. So two things never agree at every moment, and the home is built
-for that: bytes are in the home before the store hears of them, and the store forgets them before they leave the home.
+(`ports.blobs`). The home only holds bytes under names. Home and store cannot agree at every moment, so the order is
+fixed: bytes are in the home before the store hears of them, and the store forgets them before they leave the home.
 
-Times are those of the store's clock, whatever the clocks of hosts and servers say. A home belongs to one store and
-bears a mark that the store knows it by (`Blobs.mark`), so a path that is not mounted, or another bucket, is
-noticed before anything is written or counts as lost.
+Times are those of the store's clock, whatever the clocks of hosts and servers say. A home belongs to one store and has
+a mark by which the store recognises it (`Blobs.mark`), so an unmounted path or a wrong bucket is noticed before
+anything is written or reported as lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class OldBlobs(msgspec.Struct, frozen=True, gc=False):
 
 
 class BlobHome(Protocol):
-    """Bytes by their SHA-256. What cannot be such a name is never looked for and never written (`BlobNotFound`).
+    """Bytes by their SHA-256. A name that is not one is never read or written (`BlobNotFound`).
 
     A home that cannot be reached, or is not the one with the mark, raises `StoreUnavailable`. Every verb may be
     repeated.
@@ -34,38 +34,39 @@ class BlobHome(Protocol):
 
     @property
     def address(self) -> str:
-        """Where it is, for people: without secrets."""
+        """Its address for people, without secrets."""
         ...
 
     async def own(self, url: str) -> int:
-        """The mark of a home that belongs to the store of that address; made if it has none. Of several processes that
-        come together, all get the same one. `StoreRefused` if it cannot be used, or belongs to another store."""
+        """The mark of the home, which belongs to the store of that address; created if it has none. Concurrent
+        processes get the same mark. Raises `StoreRefused` if the home cannot be used, or belongs to another store."""
         ...
 
     async def open(self, mark: int) -> None:
-        """Expects this mark from now on. `StoreRefused` if the home does not bear it; then nothing is written."""
+        """Expects this mark from now on. Raises `StoreRefused` if the home does not have it; then nothing is
+        written."""
         ...
 
     async def check(self) -> None:
-        """`StoreUnavailable` unless what is at the address now bears the mark."""
+        """Raises `StoreUnavailable` unless the home at the address has the mark."""
         ...
 
     async def put(self, blobs: Sequence[tuple[str, bytes]], at: datetime) -> None:
-        """Stores the bytes durably under their names. What is there already is as if it were stored at `at`: until
-        `remove` is called with a later time, it stays."""
+        """Stores the bytes durably under their names. Existing blobs count as stored at `at`: they stay until `remove`
+        is called with a later time."""
         ...
 
     async def get(self, names: Collection[str]) -> Mapping[str, bytes]:
-        """The bytes of those names that are here, verified. `CorruptJournal` if what is here was changed."""
+        """The bytes of those names that are here, verified. Raises `CorruptJournal` if bytes were changed."""
         ...
 
     async def remove(self, names: Collection[str], before: datetime) -> None:
-        """Removes these blobs, unless they were stored at `before` or later; however `put` and `remove` meet."""
+        """Removes these blobs, unless they were stored at `before` or later. Safe against a concurrent `put`."""
         ...
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
-        """Some `limit` names of blobs that were stored before that time, from the cursor on. It may find a few more or
-        fewer. On its way it clears what crashes left behind."""
+        """About `limit` names of blobs that were stored before that time, from the cursor on. Also cleans up what
+        crashes left."""
         ...
 
     async def warnings(self) -> Sequence[str]:
@@ -73,5 +74,5 @@ class BlobHome(Protocol):
         ...
 
     async def close(self) -> None:
-        """Lets go of everything."""
+        """Releases all resources."""
         ...

@@ -1,4 +1,4 @@
-"""The condition of a store: what `doctor` asks. Reading only."""
+"""The condition of a store, for `doctor`. Only reads."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class Schema(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def pending(self) -> int:
-        """Migrations that are missing."""
+        """The number of missing migrations."""
         return max(0, self.latest - self.version)
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What stands behind the store. `durability` in words: what a crash or power cut can take. `faults` are reasons
-    not to trust it, `warnings` what needs attention."""
+    """The condition of a store. `durability`: what a crash or power cut can lose, in words. `faults` are reasons not to
+    trust it, `warnings` what needs attention."""
 
     engine: str
     durability: str
@@ -50,19 +50,18 @@ class Diagnosable(Protocol):
     """A store that can be examined."""
 
     async def condition(self) -> Condition:
-        """What stands behind it."""
+        """The store's condition."""
         ...
 
     async def backlog(self) -> Sequence[Backlog]:
-        """Who waits for a worker, by definition and queue, the longest wait first. It may look at every open run."""
+        """The runs that wait for a worker, by definition and queue, the longest wait first. May read every open run."""
         ...
 
 
 @runtime_checkable
 class FindsDamage(Protocol):
-    """A store whose rows can be damaged by what is beneath it."""
+    """A store whose rows can be damaged from outside."""
 
     async def damaged(self, *, limit: int) -> Sequence[RunRow]:
-        """Runs that have not ended and whose row cannot be read in full, in the order of their making. It looks at
-        every such run."""
+        """Open runs whose row cannot be read in full, in the order of creation. Reads every open run."""
         ...

@@ -1,4 +1,4 @@
-"""What a store keeps of one run beside its row and its journal, as it is stored, for verification."""
+"""What a store keeps of one run besides its row and its journal, as it is stored, for verification."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from datetime import timedelta
 import msgspec
 
 from holdfast.core.snapshot import Snapshot
+from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 
 
 class StoredMessage(msgspec.Struct, frozen=True, gc=False):
-    """A row of an inbox. `consumed`: the ordinal of the turn that took it in; 0: none did."""
+    """A row of an inbox. `consumed`: the ordinal of the turn that took it in; 0 if none did."""
 
     no: int
     id: str
@@ -22,7 +23,7 @@ class StoredMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredValue(msgspec.Struct, frozen=True, gc=False):
-    """A value that the run shows."""
+    """A value that the run exposes."""
 
     name: str
     value: bytes
@@ -31,8 +32,8 @@ class StoredValue(msgspec.Struct, frozen=True, gc=False):
 
 
 class Contents(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """All of it, of one moment. `is_offered`: whether claims look for the run. `problems`: what does not fit together
-    by the rules of this kind of store alone.
+    """Everything, at one moment. `is_offered`: whether claims consider the run. `problems`: inconsistencies by the
+    rules of this kind of store.
 
     `watches`: topic, key, since; `adoptions`: run, key, id of the message; `held`: of the blobs it refers to, what they
     refer to.
@@ -48,4 +49,6 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     held: dict[str, frozenset[str]]
     snapshot: Snapshot | None
     answers: list[StoredAnswer] = []
+    spans: list[tuple[str, StoredSpan]] = []
+    """By name of the stream: what became of attempts that sent parts."""
     problems: tuple[str, ...] = ()

@@ -1,7 +1,7 @@
-"""What may happen, as frozen values: the closed union that `ports.telemetry` tells.
+"""What may happen, as frozen values: the closed union of `ports.telemetry`.
 
-Facts say what is already true: nothing may depend on one being heard, and none is told again after a crash. Errors are
-carried as they are; a run's secrets are not in them.
+Facts describe what has already happened: nothing may depend on a listener receiving one, and none is repeated after a
+crash. Errors are carried as they are; a run's secrets are not in them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _RunFact(_Fact, frozen=True):
 
 
 class RunStarted(_Fact, frozen=True):
-    """A client of this process started a run, or a worker of it the run of the slot of `schedule`; it is durable."""
+    """A client of this process started a run, or a worker of it a slot of `schedule`; the run is durable."""
 
     run: str
     workflow: str
@@ -43,7 +43,7 @@ class RunClaimed(_RunFact, frozen=True):
 
 
 class RunTakenOver(_RunFact, frozen=True):
-    """As `RunClaimed`, and its last worker was cut off in the middle of a step."""
+    """Like `RunClaimed`, and the last worker was cut off in the middle of a step."""
 
 
 class RunBegan(_RunFact, frozen=True):
@@ -51,13 +51,13 @@ class RunBegan(_RunFact, frozen=True):
 
 
 class RunParked(_RunFact, frozen=True):
-    """The run only waits, so the worker gave it back. `until`: when it wakes by itself."""
+    """The run only waits, so the worker released it. `until`: when it wakes by itself."""
 
     until: datetime | None
 
 
 class RunReleased(_RunFact, frozen=True):
-    """The run was given back because its worker stops."""
+    """The run was released because its worker stops."""
 
 
 class RunEnded(_RunFact, frozen=True):
@@ -90,19 +90,19 @@ class RunQuarantined(_RunFact, frozen=True):
 
 
 class RunFenced(_RunFact, frozen=True):
-    """The worker no longer holds the run: it drops what it has of it. No other worker need have taken it."""
+    """The worker no longer holds the run and drops it. Another worker need not have taken it."""
 
     why: str
 
 
 class RunDropped(_RunFact, frozen=True):
-    """The worker gives the run up without a trace; it is claimed again."""
+    """The worker gives the run up without writing; it is claimed again."""
 
     why: str
 
 
 class RunPutOff(_Fact, frozen=True):
-    """The worker leaves a run alone for now: another worker holds it, or its definition is missing."""
+    """The worker delays a run: another worker holds it, or its definition is missing."""
 
     run: str
     kind: Literal["contended", "missing definition"]
@@ -110,13 +110,13 @@ class RunPutOff(_Fact, frozen=True):
 
 
 class RunStray(_Fact, frozen=True):
-    """The store counted a run as this worker's, which does not know it: it is given back."""
+    """The store listed a run as this worker's that the worker does not know: it is released."""
 
     run: str
 
 
 class RunFound(_Fact, frozen=True):
-    """The start of a run was not answered, but the run was made."""
+    """The start of a run was not answered, but the run was created."""
 
     run: str
 
@@ -150,14 +150,14 @@ class BodyLeftBehind(_Fact, frozen=True):
 
 
 class SignalLost(_RunFact, frozen=True):
-    """What the run sent was not delivered."""
+    """A message that the run sent was not delivered."""
 
     what: str
     why: str
 
 
 class MessageDamaged(_Fact, frozen=True):
-    """A message in the inbox of a run does not hold; the run is paused."""
+    """A message in the inbox of a run is damaged; the run is paused."""
 
     run: str
     why: str
@@ -175,18 +175,18 @@ class _StepFact(_RunFact, frozen=True):
 
 
 class StepStarted(_StepFact, frozen=True):
-    """A body is about to begin; that it does is durable."""
+    """A body is about to begin; this is durable."""
 
 
 class StepCompleted(_StepFact, frozen=True):
-    """A body returned. It becomes durable with the next turn."""
+    """A body returned. Its result becomes durable with the next turn."""
 
     seconds: float | None
-    """Since the body was started; None if nothing listened then."""
+    """Seconds since the body was started; None if nothing listened then."""
 
 
 class AttemptFailed(_StepFact, frozen=True):
-    """A body raised; it is tried again at `retry_at`. `error`: None from another process, or if a run keeps secrets."""
+    """A body raised; it is retried at `retry_at`. `error`: None from another process, or if the run has secrets."""
 
     type: str
     message: str
@@ -198,7 +198,7 @@ class AttemptFailed(_StepFact, frozen=True):
 
 
 class StepStopped(_StepFact, frozen=True):
-    """A body ended because it was asked to; the run does without its outcome."""
+    """A body ended because it was asked to; its outcome is not needed."""
 
     why: str
 
@@ -207,7 +207,7 @@ class StepStopped(_StepFact, frozen=True):
 
 
 class TurnsCommitted(_Fact, frozen=True):
-    """Turns of runs were answered by the store, in one transaction. `size` is in bytes."""
+    """The store answered turns of runs, committed in one transaction. `size` is in bytes."""
 
     turns: int
     size: int
@@ -215,13 +215,13 @@ class TurnsCommitted(_Fact, frozen=True):
 
 
 class TurnsGivenUp(_Fact, frozen=True):
-    """A worker stops, and the store did not answer turns in time."""
+    """A worker stops, and the store did not answer its turns in time."""
 
     seconds: float
 
 
 class StoreUnreachable(_Fact, frozen=True):
-    """The store did not answer a worker. Told once, until it answers again."""
+    """The store did not answer a worker. Reported once, until it answers again."""
 
     worker: str
     error: Exception
@@ -248,13 +248,13 @@ class CheckpointWorks(_Fact, frozen=True):
 
 
 class NoticesLost(_Fact, frozen=True):
-    """PostgreSQL tells of no changes for now: they are found by polls."""
+    """PostgreSQL reports no changes for now: workers find them by polling."""
 
     error: Exception
 
 
 class StoreTrouble(_Fact, frozen=True):
-    """As `Trouble`, in the store of this process."""
+    """Like `Trouble`, in the store of this process."""
 
     what: str
     error: Exception
@@ -282,7 +282,7 @@ class WorkerStarted(_Fact, frozen=True):
 
 
 class WorkerStopped(_Fact, frozen=True):
-    """A worker has given back what it held."""
+    """A worker has released everything it held."""
 
     worker: str
 
@@ -310,7 +310,7 @@ class FlowServed(_Fact, frozen=True):
 
 
 class RunsFreed(_Fact, frozen=True):
-    """Runs of workers that went away are free. `were_own`: of an earlier instance of this worker."""
+    """Runs of workers that disappeared are free. `were_own`: of an earlier instance of this worker."""
 
     worker: str
     runs: int
@@ -318,7 +318,7 @@ class RunsFreed(_Fact, frozen=True):
 
 
 class Swept(_Fact, frozen=True):
-    """A worker removed runs that had ended long ago."""
+    """A worker removed runs past their retention."""
 
     worker: str
     runs: int
@@ -335,26 +335,26 @@ class HeartbeatFailed(_Fact, frozen=True):
 
 
 class LeaseLost(_Fact, frozen=True):
-    """A worker's heartbeat came too late: its lease had run out."""
+    """A worker's heartbeat came too late: its lease had expired."""
 
     worker: str
 
 
 class LoopBlocked(_Fact, frozen=True):
-    """Something keeps the event loop from turning."""
+    """Something blocks the event loop."""
 
     seconds: float
     place: str
 
 
 class ProcessStopped(_Fact, frozen=True):
-    """The whole process stood still: a SIGSTOP, a suspended machine, a debugger."""
+    """The whole process stood still: SIGSTOP, a suspended machine, a debugger."""
 
     seconds: float
 
 
 class GrantsLost(_Fact, frozen=True):
-    """The lease manager does not answer: the leases of the store count."""
+    """The lease manager does not answer: the leases of the store apply."""
 
     worker: str
     error: Exception
@@ -370,7 +370,7 @@ class GrantsBack(_Fact, frozen=True):
 
 
 class Trouble(_Fact, frozen=True):
-    """Something went wrong, and what is done about it. `is_known`: no traceback is needed. `is_bug`: our mistake."""
+    """Something went wrong, and the reaction to it. `is_known`: no traceback is needed. `is_bug`: our bug."""
 
     what: str
     error: Exception
@@ -381,7 +381,7 @@ class Trouble(_Fact, frozen=True):
 
 
 class HookFailed(_Fact, frozen=True):
-    """A hook raised. Told once for each hook and place; the run is not affected."""
+    """A hook raised. Reported once for each hook and place; the run is not affected."""
 
     hook: str
     place: str
@@ -397,4 +397,4 @@ Fact: TypeAlias = (
     | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped
     | GrantsLost | GrantsBack | Trouble | HookFailed
 )  # fmt: skip
-"""Something that happened: one of the classes of `holdfast.facts`. Match those you need, and leave the rest alone."""
+"""Something that happened: one of the classes of `holdfast.facts`. Match those you need, and ignore the rest."""

@@ -1,4 +1,4 @@
-"""The inbox: how anyone but the lease holder speaks to a run."""
+"""The inbox: how everyone but the lease holder sends something to a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it
     is gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
 
-    `asks`: of an update the hash of its value. With the message its question is stored (`ports.updates`).
+    `asks`: for an update, the hash of its value. Its question is stored with the message (`ports.updates`).
     """
 
     run: str
@@ -48,7 +48,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Publication(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A message to every run that now watches a topic. `body` is an encoded event without its wait's key, and
+    """A message to every run that currently watches a topic. `body` is an encoded event without the key of a wait, and
     `references` are the blobs that it refers to."""
 
     topic: str
@@ -82,8 +82,8 @@ def publication(
 
 
 class Unconsumed(msgspec.Struct, frozen=True, gc=False):
-    """A message in the inbox, as it is stored; numbers are dense, in the order of arrival. The reader compares the
-    checksum (empty: the message is older than checksums)."""
+    """A message in the inbox as it is stored. Numbers have no gaps and follow the order of arrival. The reader checks
+    the checksum (empty: the message is older than checksums)."""
 
     no: int
     id: str
@@ -124,16 +124,15 @@ class Inbox(Protocol):
 
     async def send(self, message: Message) -> Delivery:
         """Inserts the message with its checksum and, if it asks something, its question; bumps the run's `inbox_last`
-        and lowers its `available_at`; in one transaction. An id that is there already is a repeat, even if the run has
+        and lowers its `available_at`; in one transaction. An id that was sent before is a repeat, even if the run has
         ended since."""
         ...
 
     async def replace(self, message: Message, no: int) -> Delivery:
-        """Puts the message in the place of the one with this number, which cannot be read or is missing, and wakes the
-        run, in one transaction. Whatever is stored under the number goes.
-
-        A number that was not given yet, or whose message was taken in, changes nothing: `Accepted(is_repeat=True)`. If
-        the run has read beyond the number, the message is stored as one that was taken in.
+        """Replaces the message with this number, which is unreadable or missing, and wakes the run, in one transaction.
+        Anything stored under the number is removed. If the number was not assigned yet, or its message was taken in,
+        nothing changes: `Accepted(is_repeat=True)`. If the run has read beyond the number, the message is stored as one
+        that was taken in.
         """
         ...
 
@@ -145,9 +144,10 @@ class Inbox(Protocol):
         ...
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:
-        """Who waits on the topic now."""
+        """The runs that wait on the topic now."""
         ...
 
     async def unread(self, runs: Mapping[int, int]) -> Mapping[int, list[Unconsumed]]:
-        """Messages of several runs: run number → highest number already read. By number, consumed ones left out."""
+        """Unread messages of several runs: run number → highest number already read. By number, without consumed
+        ones."""
         ...

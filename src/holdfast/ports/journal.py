@@ -1,4 +1,4 @@
-"""The journal: rows go in through `commit` only, and never change; compaction alone takes old ones out."""
+"""The journal: rows are written only by `commit` and never change; only compaction removes old ones."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from holdfast.ports.updates import UpdateAnswer
 
 
 class Park(msgspec.Struct, frozen=True, gc=False):
-    """Give the lease back with this turn. `until` is when the run wants to be claimed again; None: not by time."""
+    """Release the lease with this turn. `until`: when the run is due again; None: not by time."""
 
     until: datetime | None
 
 
 class Exposure(msgspec.Struct, frozen=True, gc=False):
-    """A value shown to the outside: raw JSON, or the name of a blob. `references`: that blob, and what it refers to."""
+    """An exposed value: raw JSON, or the name of a blob. `references`: that blob, and what it refers to."""
 
     name: str
     value: bytes
@@ -39,8 +39,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     Fenced by `row.epoch`, `row.ordinal` and `after`: it applies only if the run's epoch is `row.epoch`, its next
     ordinal is `row.ordinal`, the row before that has the checksum `after` (empty: there is none), and it has not ended.
-    Epochs do not tell the holders of two histories apart, which there are once a store has lost its last commits (to a
-    failover, or a backup): both count on from the same number.
+    Epochs alone cannot distinguish the holders of two histories, which exist once a store has lost its last commits (in
+    a failover, or with a backup): both continue from the same number.
 
     `references`: the blobs that the row refers to. `answers`: what becomes of updates. `attributes`: those that change;
     None removes one.
@@ -77,7 +77,8 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Fenced(msgspec.Struct, frozen=True, gc=False):
-    """Another worker advanced or took the run. Normal; nothing was written. `epoch` is the current one (0: gone)."""
+    """Another worker advanced or took the run. Normal; nothing was written. `epoch` is the current one (0: the run is
+    gone)."""
 
     epoch: int
     next_ordinal: int
@@ -93,8 +94,8 @@ Verdict: TypeAlias = Committed | Fenced | Unread
 
 
 class Refused(msgspec.Struct, frozen=True, gc=False):
-    """The store works, and did not take this turn of a batch: another transaction holds the run's row, or what the turn
-    brings cannot be stored. Nothing of it was written. It is no verdict: the same turn may be sent again."""
+    """The store works but did not accept this turn of a batch: another transaction holds the run's row, or the turn's
+    contents cannot be stored. Nothing of it was written. It is not a verdict: the same turn may be sent again."""
 
     error: Exception
 
@@ -111,7 +112,7 @@ def sole_verdict(answers: Sequence[Answer]) -> Verdict:
 
 
 def answered(outcomes: Sequence[Verdict | Exception]) -> list[Answer]:
-    """What `Journal.commit` says of a batch, by what became of each turn; raises what it raises."""
+    """The answer of `Journal.commit` to a batch, from the outcome of each turn; raises what it raises."""
     failed = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     if failed and len(failed) == len(outcomes) and (len(failed) == 1 or all(map(is_away, failed))):
         raise failed[0]
@@ -119,7 +120,7 @@ def answered(outcomes: Sequence[Verdict | Exception]) -> list[Answer]:
 
 
 def is_away(error: Exception) -> bool:
-    """Whether the store accepts no writes at all now, whatever the turn."""
+    """Whether the store currently accepts no writes at all."""
     return isinstance(error, StoreUnavailable | DiskFull | StoreRefused) and not isinstance(error, StoreContended)
 
 
@@ -134,7 +135,7 @@ class Tree(msgspec.Struct, frozen=True, gc=False):
 
 
 class Journal(Protocol):
-    """Append-only rows per run, dense by ordinal, ordered store-wide by seq."""
+    """Append-only rows per run, with ordinals without gaps, ordered store-wide by seq."""
 
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Answer]:
         """Applies many turns, of different runs, in one transaction; one verdict each, in order.
@@ -149,8 +150,8 @@ class Journal(Protocol):
         publications (each bumps its target's `inbox_last` and lowers its `available_at`; to an ended or missing run
         they are dropped; of a message that has a `reply` the run itself is told, even if it ends with this turn),
         exposed values, attributes, watches, blobs, answers (the first to a question is the one that counts, and the
-        run's listeners are told), parts of streams and what became of attempts that sent some (`ports.parts`), and with
-        `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
+        run's listeners are told), parts of streams and the outcomes of attempts that sent some (`ports.parts`), and
+        with `is_consuming` the inbox rows up to `inbox_seen` are marked consumed by this ordinal.
 
         A turn is durable when this returns `Committed`. Sending the same commit again (same run, epoch, ordinal and
         checksum) after an unknown outcome answers `Committed`, never writes twice. A fenced turn leaves no trace and
@@ -161,10 +162,9 @@ class Journal(Protocol):
         ...
 
     def commit_now(self, commit: Commit) -> Verdict | None:
-        """The same for one turn, at once and on this thread, if nothing else is being written by this process.
-
-        None if it would have to wait: then `commit` with the same turn is the way. It finds the turn there if it was
-        written after all. A store that cannot do it always says None.
+        """Like `commit` for one turn, at once and on this thread, if this process writes nothing else now. Returns None
+        if it would have to wait: then call `commit` with the same turn, which recognises the turn if it was written
+        after all. A store that cannot do this always returns None.
         """
         ...
 
@@ -172,7 +172,7 @@ class Journal(Protocol):
         """Rows of several runs: run number → first ordinal wanted (inclusive). Ordered by ordinal.
 
         Of a compacted journal the first row is the stand-in (`core.turn.is_compacted`), unless a later ordinal is
-        wanted: nobody takes what is left for the whole.
+        wanted, so that a reader never mistakes the rest for the whole.
         """
         ...
 
@@ -194,13 +194,13 @@ class Journal(Protocol):
         transaction; an earlier one of the run is replaced.
 
         Fenced by what it covers: False, and no trace, if the run's row `snapshot.ordinal` is not stored with
-        `snapshot.checksum`, or if a snapshot of a later ordinal is there. Needs no lease: whoever folds the same rows
-        makes the same snapshot. No run is woken, and no row of `runs` changes.
+        `snapshot.checksum`, or if a snapshot of a later ordinal is there. Needs no lease: folding the same rows always
+        gives the same snapshot. No run is woken, and no row of `runs` changes.
         """
         ...
 
     async def drop_snapshots(self, runs: Iterable[int] | None = None) -> int:
-        """Forgets the snapshots of these runs (None: all) and says how many. It changes nothing but speed."""
+        """Drops the snapshots of these runs (None: all). Returns how many. It affects only speed."""
         ...
 
     async def compact(self, run: int, stand_in: Row, references: Sequence[str]) -> int:
@@ -216,7 +216,7 @@ class Journal(Protocol):
         late retry of a sender is still recognised, and lose their bodies.
 
         What the rows that went and the emptied messages referred to begins its grace (see `Upkeep.collect`), unless
-        something else of the run refers to it, whoever writes to it meanwhile.
+        something else of the run refers to it, even under concurrent writes.
         """
         ...
 
@@ -224,11 +224,11 @@ class Journal(Protocol):
 
     async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> list[Row]:
         """Rows of a root and of every run below it, in their total order: seq ascending, from `from_seq` (inclusive),
-        at most `limit`. An id that is no root has none.
+        at most `limit`. An id that is not a root has none.
 
         What was shown is final: no row of the tree appears later with a lower seq than one already shown. So a reader
-        goes on from the last seq it saw, and a store whose writers overlap stops where one may still be on its way.
-        Seqs are places, not counts: they may begin anywhere and have gaps.
+        continues from the last seq it saw, and a store with concurrent writers stops before rows that may still be
+        committed. Seqs are positions, not counts: they may begin anywhere and have gaps.
         """
         ...
 

@@ -1,4 +1,4 @@
-"""Leases: who may try to advance a run. The epoch decides who commits."""
+"""Leases: which worker may try to advance a run. The epoch decides which worker commits."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     active: int = 0
     progress: str = ""
     recovery: str = ""
-    """What its recovery met so far, as `core.recovery` encodes it."""
+    """What its recovery has found so far, as `core.recovery` encodes it."""
     seen_at: datetime | None = None
-    """When it was last heard of, by the store's clock."""
+    """When it was last heard, by the store's clock."""
     damage: tuple[str, ...] = ()
-    """Columns that cannot be read, each with why. In their place: no queues, no definitions, 1970."""
+    """Unreadable columns, each with the reason. In their place: no queues, no definitions, 1970."""
 
 
 class Held(msgspec.Struct, frozen=True, gc=False):
@@ -41,27 +41,27 @@ class Held(msgspec.Struct, frozen=True, gc=False):
 
 
 class Beat(msgspec.Struct, frozen=True, gc=False):
-    """An answer to a heartbeat. `has_lapsed`: the lease had run out before it; runs may have been taken over."""
+    """The answer to a heartbeat. `has_lapsed`: the lease had expired before it, so runs may have been taken over."""
 
     now: datetime
     has_lapsed: bool
     orphaned: int
     next_expiry: datetime | None = None
-    """When the first lease of all other instances that hold runs runs out, unless they beat; `now` if one has run out
-    and runs are still to be freed; None if no other instance holds any."""
+    """When the first lease of other instances that hold runs expires, unless they beat; `now` if one has expired and
+    runs are still to be freed; None if no other instance holds any."""
     quiet_until: datetime | None = None
-    """No run in the queues of the instance comes due before then, whoever may run it, unless somebody writes; `now` if
+    """Until when no run in the instance's queues becomes due, for any worker, unless something is written; `now` if
     some are due, and never later than the lease. None: the store did not look."""
 
 
 class Taken(msgspec.Struct, frozen=True, gc=False):
-    """The run is yours: epoch raised, earlier holders fenced."""
+    """The run is yours: its epoch is raised, and earlier holders are fenced."""
 
     run: RunRow
 
 
 class HeldBy(msgspec.Struct, frozen=True, gc=False):
-    """A live worker holds the run, until then at least."""
+    """A live worker holds the run, at least until then."""
 
     worker: str
     instance: str
@@ -85,15 +85,15 @@ class Over(msgspec.Struct, frozen=True, gc=False):
 
 
 TakeOver: TypeAlias = Literal["all", "gone", "none"]
-"""From which earlier instances of its id a worker that registers takes over, without waiting for their leases: all of
-them; those of its host whose process is gone under the same boot id; none."""
+"""Which earlier instances of its id a registering worker replaces without waiting for their leases: all; those of its
+host whose process is gone under the same boot id; none."""
 
 Taking: TypeAlias = Taken | HeldBy | Over | None
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Who wants to begin runs, and which: at most `limit`, of the queues and definitions of `worker`; with `only`, of
-    these run ids. `max_claims`: see `Leases.claim`."""
+    """Which worker wants to begin runs, and which: at most `limit`, of the queues and definitions of `worker`; with
+    `only`, of these run ids. `max_claims`: see `Leases.claim`."""
 
     worker: WorkerRow
     limit: int
@@ -102,10 +102,9 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Claims(msgspec.Struct, frozen=True, gc=False):
-    """What a claim took, and when the next run of these queues comes due (None: none is known).
-
-    `put_off` are the runs it put off for want of a definition, each with the note that says so. `is_held_back`: it took
-    fewer than it might, and runs still wait at the gate of a queue: the end of any run may let them in.
+    """What a claim took, and when the next run of these queues is due (None: unknown). `put_off` are the runs it
+    delayed because a definition is missing, each with a note. `is_held_back`: it took fewer than the limit although
+    runs wait at the gate of a queue: the end of any run may admit them.
     """
 
     runs: list[RunRow]
@@ -115,7 +114,7 @@ class Claims(msgspec.Struct, frozen=True, gc=False):
 
 
 class Heart(Protocol):
-    """The heartbeat of one worker instance, called from a thread of its own: blocking, with its own connection."""
+    """The heartbeat of one worker instance, called from its own thread: blocking, with its own connection."""
 
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
@@ -174,18 +173,18 @@ class Leases(Protocol):
 
     async def due(self, request: ClaimRequest) -> Claims:
         """What `claim` would take now, in its order, and nothing is taken or counted: for a worker that must ask
-        another service first whether it may try (`ports.grants`), and then claims `only` those. It keeps no claim from
-        a run: what it found is not locked."""
+        another service first whether it may try (`ports.grants`), and then claims `only` those. It does not prevent
+        claims: the runs it found are not locked."""
         ...
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
-        """Clears what stands against a run that lived through its trial: nothing is left but its claims, still counted.
-        False, and no trace, if it is not held under that epoch (any more)."""
+        """Clears the evidence against a run that survived its trial; its claims still count. Returns False, and writes
+        nothing, if it is not held under that epoch (any more)."""
         ...
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
         """The instance holds a run again that was freed because its lease had run out: it has not noticed, still
-        advances the run, and whoever grants leases (`ports.grants`) says that it may. Epoch as it was: it continues
+        advances the run, and the lease manager (`ports.grants`) says that it may. Epoch as it was: it continues
         unfenced. True too if it holds the run. False, and no trace, if the run was claimed since (its epoch is
         another), is held by another instance, has ended, is paused or is not there, or if the instance is not known or
         has ended. What
@@ -193,16 +192,17 @@ class Leases(Protocol):
         ...
 
     async def lease(self, run: str) -> Lease | None:
-        """Who holds the run now; None if no live worker does."""
+        """The holder of the run; None if no live worker holds it."""
         ...
 
     async def held(self, instance: str) -> Mapping[str, Held]:
-        """The runs of this instance now, by id. A run that is missing was taken over."""
+        """The runs of this instance now, by id. A missing run was taken over."""
         ...
 
     async def take(self, run: str, *, instance: str, steal: bool = False) -> Taking:
         """Takes one run for an operator, whatever its status unless it has ended; with `steal` also from a live
-        holder. Epoch + 1; claims are not counted. An end that is no instant is no end: it is cleared."""
+        holder. Epoch + 1; claims are not counted. An end time that is not an instant does not count as an end and
+        is cleared."""
         ...
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
@@ -213,7 +213,7 @@ class Leases(Protocol):
         ...
 
     async def release_all(self, instance: str) -> int:
-        """Gives back everything the instance holds, as `release` does, available now, and ends the instance."""
+        """Releases everything the instance holds, available now, like `release`, and ends the instance."""
         ...
 
     async def workers(self) -> Sequence[WorkerRow]:

@@ -1,4 +1,4 @@
-"""Limits on steps: numbered places and rates that all workers of a store share, and the lines before them.
+"""Limits on steps: numbered places and rates that all workers of a store share, and the lines of waiting steps.
 
 A *line* is a limit and one of its keys. A *place* belongs to a run, a step and an epoch: it counts only while the run
 is held with that epoch and has not ended. So a holder that dies frees its places with its lease, one that is fenced
@@ -17,13 +17,13 @@ import msgspec
 from holdfast.core.limit import Demand, Rule
 
 HORIZON = 1_000_000
-"""Microseconds before a token is there at which its waiter is given that time to wake at."""
+"""Microseconds before a token is available at which its waiter gets its wake-up time."""
 
 LAPSE = 500_000
-"""Microseconds that a waiter that was woken has to come; then others are let past it."""
+"""Microseconds that a woken waiter has to come; after that, others may pass it."""
 
 MOST_WOKEN = 64
-"""Waiters of a line that one write wakes at most."""
+"""Maximum waiters of a line that one write wakes."""
 
 
 class PlaceAsk(msgspec.Struct, frozen=True, gc=False):
@@ -54,14 +54,14 @@ class PlaceMove(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class PlaceAnswer(msgspec.Struct, frozen=True, gc=False):
-    """Which of the asked steps may begin. The others stand in line, unless the run is no longer held."""
+    """The steps that may begin. The others wait in line, unless the run is no longer held."""
 
     granted: tuple[str, ...] = ()
     is_ours: bool = True
 
 
 class StoredLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A limit as its row says. `body` is an encoded `core.limit.LimitState`; the rest is what the store decides by."""
+    """A limit in its row. `body` is an encoded `core.limit.LimitState`; the store decides by the other columns."""
 
     name: str
     revision: int
@@ -71,7 +71,7 @@ class StoredLimit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A line: places that count, waiters, and when the next attempt may begin (None: as soon as a place is free)."""
+    """A line: taken places, waiters, and when the next attempt may begin (None: as soon as a place is free)."""
 
     name: str
     key: str
@@ -79,7 +79,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waiting: int
     next_at: datetime | None = None
     oldest: datetime | None = None
-    """Since when the first of its waiters waits."""
+    """Since when its first waiter waits."""
 
 
 class PlaceView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,7 +92,14 @@ class PlaceView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ahead: int | None = None
     since: datetime | None = None
     about_at: datetime | None = None
-    """When it may begin, if only the rate is in its way."""
+    """When it may begin, if only the rate delays it."""
+
+
+class BusyLine(msgspec.Struct, frozen=True, gc=False):
+    """A line, and the first of its places that are taken: by which run, for which step."""
+
+    line: Line
+    places: tuple[PlaceView, ...] = ()
 
 
 class Limits(Protocol):
@@ -103,12 +110,13 @@ class Limits(Protocol):
         ...
 
     async def limits(self, *, after: str = "", limit: int = 100) -> Sequence[StoredLimit]:
-        """By name, those after `after`."""
+        """The limits after that name, by name."""
         ...
 
     async def put_limit(self, limit: StoredLimit) -> bool:
         """Writes the limit, if its row has the revision `limit.revision` (0: if there is none), with the next revision.
-        Its waiters are woken as the new rule allows. False: another process was quicker, and nothing was written."""
+        Its waiters are woken as the new rule allows. Returns False, having written nothing, if another process was
+        faster."""
         ...
 
     async def move_places(self, move: PlaceMove) -> PlaceAnswer:
@@ -127,12 +135,17 @@ class Limits(Protocol):
         ...
 
     async def tend_limits(self, *, limit: int = 100) -> bool:
-        """Looks after lines that have waiters: forgets those of ended runs, lets others past those who do not come, and
-        wakes whom it can. Whether there are any lines with waiters."""
+        """Tends lines that have waiters: removes waiters of ended runs, lets others pass those that do not come, and
+        wakes those that can begin. Returns whether any line has waiters."""
         ...
 
     async def lines(self, name: str, *, after: str | None = None, limit: int = 100) -> Sequence[Line]:
         """The lines of a limit that have places or waiters, by key, those after `after`."""
+        ...
+
+    async def busiest(self, name: str, *, limit: int = 20, places: int = 10) -> Sequence[BusyLine]:
+        """The lines of a limit with most waiters, then most places, then by key; of each line the places of its lowest
+        numbers that count, at most `places`. Only reads."""
         ...
 
     async def places_of(self, run: str) -> Sequence[PlaceView]:

@@ -13,20 +13,20 @@ from holdfast.core.machine_history import LogRow
 
 
 class MachineLog(Protocol):
-    """What a standalone machine writes to."""
+    """The store of a standalone machine's log."""
 
     def append(self, run_id: str, row: LogRow, /) -> Awaitable[None] | None:
         """Keeps the whole row, durable when it returns.
 
-        A second row with the same run and sequence is an error (`Conflict`, or any other) and leaves the first one
-        as it is: it means that two processes run one id.
+        A second row with the same run and sequence raises an error (`Conflict`, or any other) and leaves the first one
+        unchanged: it means that two processes run one id.
         """
         ...
 
     def load(self, run_id: str, /) -> Awaitable[Sequence[LogRow]] | Sequence[LogRow]:
-        """Every row of that run, ascending by sequence; nothing for an id it does not know."""
+        """Every row of that run, ascending by sequence; empty for an unknown id."""
         ...
 
     def clear(self, run_id: str, /) -> Awaitable[None] | None:
-        """Drops the rows of that run and of no other; an id it does not know is no error."""
+        """Drops the rows of that run and of no other; an unknown id is not an error."""
         ...

@@ -1,6 +1,6 @@
-"""The overview of a store: how many runs there are, spread over time, and what is new. Reading only.
+"""The overview of a store: the number of runs, their distribution over time, and what is new. Only reads.
 
-Every answer is bounded by what its asker gives, however many runs there are.
+Callers give a limit for every answer, however many runs there are.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from holdfast.ports.runs import Filter
 
 
 class Spread(msgspec.Struct, frozen=True, gc=False):
-    """Runs by the time they were made and by status: one `dict` for each bucket. `is_capped`: only the newest count."""
+    """Runs by creation time and status: one `dict` for each bucket. `is_capped`: only the newest count."""
 
     buckets: tuple[dict[Status, int], ...]
     is_capped: bool
 
 
 class Overview(Protocol):
-    """What a page asks that shows a whole store."""
+    """The queries of a page that shows a whole store."""
 
     async def tally(self, which: Filter, *, at_most: int) -> dict[Status, int]:
-        """How many runs of each status the filter lets through, counted up to `at_most` for each. Statuses that the
-        filter leaves out have none."""
+        """The number of runs of each status that match the filter, each counted up to `at_most`. Statuses that the
+        filter excludes are left out."""
         ...
 
     async def spread(self, which: Filter, *, since: datetime, width: timedelta, buckets: int, at_most: int) -> Spread:
-        """Runs that the filter lets through, made from `since` on, in buckets of that width; of more than `at_most` the
+        """Runs that match the filter, created from `since` on, in buckets of that width; beyond `at_most` only the
         newest are counted."""
         ...
 
@@ -40,6 +40,6 @@ class Overview(Protocol):
         ...
 
     async def news(self, *, after_seq: int, limit: int) -> Sequence[tuple[int, str]]:
-        """Seq and run of journal rows with a greater seq, in their order, as far as they are final. The cost is that of
-        the rows it gives, however many there are before."""
+        """Seq and run of journal rows with a greater seq, in their order, as far as they are final. The cost depends on
+        the rows it returns, not on earlier ones."""
         ...

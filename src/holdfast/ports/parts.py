@@ -1,8 +1,8 @@
 """Streams of a run: parts in order, each at its offset, beside the journal.
 
-A stream is a name within a run. Offsets are dense, from 0, and never used twice. What a step sends is appended as it
-comes (`Streams.append`), many parts in one row; what a workflow's own code sends becomes visible with its turn
-(`Commit.parts`). Both are fenced: only the holder of a run writes to its streams, and nobody does after its end.
+A stream is a name within a run. Offsets start at 0, have no gaps and are never reused. What a step sends is appended as
+it comes (`Streams.append`), many parts in one row; what a workflow's own code sends becomes visible with its turn
+(`Commit.parts`). Both are fenced: only the holder of a run writes to its streams, and nothing is written after its end.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class TurnParts(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def packed(self) -> bytes:
-        """As they are stored: an array of JSON."""
+        """The stored form: an array of JSON."""
         return pack(self.values)
 
 
@@ -42,7 +42,7 @@ class StepSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 class Flush(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Parts of one attempt of a step, to be appended from offset `first` on: where the sender thinks the stream ends.
+    """Parts of one attempt of a step, to append from offset `first` on, where the sender expects the end of the stream.
     `no` is the number of the run, `run` its id, `step` the key of the step."""
 
     no: int
@@ -63,7 +63,7 @@ class Flush(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def checksum(self) -> bytes:
         """What is stored with it."""
-        return parts_checksum(self.run, self.name, self.step, self.attempt, self.packed)
+        return parts_checksum(self.run, self.name, self.step, self.attempt, self.epoch, self.packed)
 
 
 class Appended(msgspec.Struct, frozen=True, gc=False):
@@ -84,7 +84,7 @@ Appending: TypeAlias = Appended | Elsewhere | Closed
 
 
 class StoredParts(msgspec.Struct, frozen=True, gc=False):
-    """A row: parts that follow each other. `step` is empty for what the workflow's own code sent."""
+    """A row: consecutive parts. `step` is empty for parts of the workflow's own code."""
 
     first: int
     end: int
@@ -96,7 +96,7 @@ class StoredParts(msgspec.Struct, frozen=True, gc=False):
 
 
 class StoredSpan(msgspec.Struct, frozen=True, gc=False):
-    """What became of an attempt: its parts lie between these offsets."""
+    """The outcome of an attempt whose parts lie between these offsets."""
 
     step: str
     attempt: int
@@ -106,7 +106,7 @@ class StoredSpan(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamPage(msgspec.Struct, frozen=True, gc=False):
-    """Rows of a stream, the spans that touch them, and the run's epoch and whether it has ended: of one moment."""
+    """Rows of a stream, the spans that overlap them, and the run's epoch and whether it has ended, at one moment."""
 
     rows: list[StoredParts]
     spans: list[StoredSpan]
@@ -129,14 +129,14 @@ class Streams(Protocol):
 
     async def read_parts(self, run: str, name: str, *, after: int = -1, limit: int = 100) -> StreamPage | None:
         """Rows that hold an offset greater than `after`, oldest first, at most `limit` of them; and every span that has
-        an offset in common with them. None: there is no such run. A stream nobody sent to is empty.
+        an offset in common with them. None: there is no such run. A stream without parts is empty.
 
         What was shown is final: no row appears later below an offset that was shown.
         """
         ...
 
     async def stream_ends(self, streams: Sequence[tuple[str, str]]) -> Mapping[tuple[str, str], int]:
-        """By run and name: the offset after the last part, of those streams that have one. One question for all."""
+        """The offset after the last part, by run and name, of those streams that have one. One query for all."""
         ...
 
     async def streams_of(self, run: str) -> Mapping[str, int]:

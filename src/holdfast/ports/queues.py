@@ -27,8 +27,8 @@ QUEUES = "\x00queues"
 
 
 class StoredQueue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A queue as its row says. `body` is an encoded `core.queue.QueueState`, of which the store knows only the gate.
-    `revision` rises by one with each change; 0: no rules were ever written."""
+    """A queue in its row. `body` is an encoded `core.queue.QueueState`, of which the store reads only the gate.
+    `revision` grows by one with each change; 0: no rules were ever written."""
 
     name: str
     revision: int
@@ -37,7 +37,7 @@ class StoredQueue(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class QueueChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A queue with new rules. Fenced by `revision`: it applies only if the queue has that one; 0: if it has none."""
+    """New rules of a queue. Fenced by `revision`: applies only if the queue has that revision; 0: if it has no row."""
 
     name: str
     revision: int
@@ -54,9 +54,9 @@ class ShareLoad(msgspec.Struct, frozen=True, gc=False):
 
 
 class QueueLoad(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What is in a queue now, as far as its gate knows it: runs that wait there, with the one that waits longest; runs
-    that have a place, and those of them that no worker holds and that are not due (`parked`); when its rate lets the
-    next run in (None: at once); the shares with most runs waiting, and how many shares have any."""
+    """The contents of a queue, as far as its gate knows them: runs that wait there, with the one that waits longest;
+    runs that have a place, and those of them that no worker holds and that are not due (`parked`); when its rate lets
+    the next run in (None: at once); the shares with most runs waiting, and how many shares have any."""
 
     waiting: int = 0
     oldest: str = ""
@@ -72,18 +72,18 @@ class Queues(Protocol):
     """The queues of a store."""
 
     async def queue(self, name: str) -> StoredQueue | None:
-        """The queue of that name; None if nothing was ever written of it."""
+        """The queue of that name; None if nothing was ever written about it."""
         ...
 
     async def queues(self) -> Sequence[StoredQueue]:
-        """Those that something was written of, by name."""
+        """The queues with a row, by name."""
         ...
 
     async def change_queue(self, change: QueueChange) -> bool:
-        """Writes the rules; False, and nothing written, if another process was quicker. With its first rules the queue
-        gets its gate: see the module. Listeners hear of it."""
+        """Writes the rules. Returns False, having written nothing, if another process was faster. With its first rules
+        the queue gets its gate: see the module. Listeners are told."""
         ...
 
     async def queue_load(self, name: str, *, shares: int = 20) -> QueueLoad:
-        """What is in the queue. Counts every run that waits at its gate or has a place; locks nothing."""
+        """The contents of the queue. Counts every run that waits at its gate or has a place; locks nothing."""
         ...

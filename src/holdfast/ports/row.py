@@ -1,8 +1,9 @@
-"""What a turn makes of its run's row in `runs`. The rule stands here, once.
+"""The effect of a turn on its run's row in `runs`: the one definition of this rule.
 
-Besides the projection, a turn decides who holds the run, when it is due, and what still counts against it. Only the
-store knows whether there are messages that the turn has not seen. So the rule has two outcomes, inbox read and inbox
-unread. A store chooses between them by the row's `inbox_last`, under the lock it writes with, and sets the values.
+Besides the projection, a turn decides which worker holds the run, when it is due, and what still counts against it.
+Only the store knows whether there are messages that the turn has not seen. So the rule has two outcomes, inbox read and
+inbox unread. A store chooses between them by the row's `inbox_last`, under the lock it writes with, and sets the
+values.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from holdfast.ports.journal import Commit
 from holdfast.ports.runs import RunRow
 
 Due: TypeAlias = datetime | Literal["as before", "at once", "never"]
-"""When a run wants to be claimed: `available_at`. "never": not by time."""
+"""When a run is due: `available_at`. "never": not by time."""
 
 
 class RowAfter(msgspec.Struct, frozen=True, gc=False):
-    """What a turn makes of the row."""
+    """The effect of a turn on the row."""
 
     clears: bool
-    """Claims without progress are 0, and nothing stands against the run any more. Else both are as they were."""
+    """Whether claims without progress become 0 and all evidence against the run is cleared. Otherwise both stay."""
     keeps_lease: bool
-    """The holder keeps the run; otherwise the run has no holder afterwards."""
+    """Whether the holder keeps the run; otherwise the run has no holder afterwards."""
     is_open: bool
-    """A worker may claim the run once it has no holder and is due: it is neither paused nor ended."""
+    """Whether a worker may claim the run once it has no holder and is due: it is neither paused nor ended."""
     read: Due
-    """When it is due, if the turn has seen every message."""
+    """When the run is due if the turn has seen every message."""
     unread: Due | None
-    """When it is due, if it has not. None: the turn is refused."""
+    """When the run is due if it has not. None: the turn is refused."""
 
 
 _OPEN = (Status.PENDING, Status.RUNNING)
@@ -47,8 +48,8 @@ _KEPT = {
 
 def row_after(commit: Commit) -> RowAfter:
     """The rule. An end gives the lease back for good. A turn that parks gives it back until `until`, and is awake at
-    once if it missed a message. Any other turn keeps the lease, and is no progress if it only takes up again what was
-    in flight: then the claim still counts. A worker that gives the lease back was not killed by the run."""
+    once if it missed a message. Any other turn keeps the lease, and is not progress if it only restarts what was in
+    flight: then the claim still counts. A worker that gives the lease back was not killed by the run."""
     if commit.is_terminal:
         return _ENDED
     is_open = commit.projection.status in _OPEN
@@ -61,13 +62,13 @@ def row_after(commit: Commit) -> RowAfter:
 
 
 def read_to(commit: Commit) -> int:
-    """How far the inbox is read with the turn, at least."""
+    """Up to which message the turn reads the inbox, at least."""
     return commit.inbox_seen if commit.is_consuming else 0
 
 
 def moved(run: RunRow, commit: Commit, now: datetime) -> RunRow | None:
-    """The row of a run that takes the turn now, before what else the turn brings. None: the turn is refused, since
-    there are messages that it has not seen."""
+    """The row of a run after the turn, before what else the turn brings. None: the turn is refused, because there are
+    messages that it has not seen."""
     after, facts = row_after(commit), commit.projection
     due = after.unread if run.inbox_last > commit.inbox_seen else after.read
     if due is None:
@@ -92,7 +93,7 @@ def moved(run: RunRow, commit: Commit, now: datetime) -> RunRow | None:
 
 
 def available_at(due: Due, before: datetime | None, now: datetime) -> datetime | None:
-    """The column of that name: as it was `before`, or new."""
+    """The column of that name: unchanged from `before`, or new."""
     match due:
         case datetime():
             return due

@@ -1,4 +1,4 @@
-"""Runs: one row each, made at start, changed only by commits and lease verbs."""
+"""Runs: one row each, created at start, changed only by commits and lease verbs."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A run as its row says. Lease columns are outside the fold."""
+    """A run in its row. Lease columns are not part of the fold."""
 
     no: int
     id: str
@@ -107,8 +107,8 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bounces: int
     note: str
     damage: tuple[str, ...] = ()
-    """Columns that cannot be read, each with why. Something harmless stands in their place: no deadline, 1970, no
-    attributes, `paused` for a status that there is not."""
+    """Unreadable columns, each with the reason. They have harmless values: no deadline, 1970, no attributes, `paused`
+    for an unknown status."""
     # what stands against it: see `core.suspicion`
     deaths: int = 0
     solo: int = 0
@@ -121,12 +121,12 @@ class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def suspicion(self) -> Suspicion:
-        """What the deaths of its workers say about it."""
+        """The evidence from the deaths of its workers."""
         return Suspicion(self.deaths, self.solo, self.alone)
 
 
 def row_of(new: NewRun, no: int, available_at: datetime, instance: str = "", worker: str = "") -> RunRow:
-    """The row of a run just made, before any turn; `instance` and `worker` if it is made already claimed."""
+    """The row of a new run before any turn; `instance` and `worker` if it is created already claimed."""
     started, made_at = new.started, instant(new.row.at)
     epoch = 1 if instance else 0
     return RunRow(
@@ -165,15 +165,16 @@ def row_of(new: NewRun, no: int, available_at: datetime, instance: str = "", wor
 
 
 class Made(msgspec.Struct, frozen=True, gc=False):
-    """The run was made by this call: `run` is its row before any turn, `first` the verdict on the turn that came
-    with it. None: there was none, or the run could not be made already claimed."""
+    """This call created the run: `run` is its row before any turn, `first` the verdict on the turn that came with it.
+    None: there was none, or the run could not be created already claimed."""
 
     run: RunRow
     first: Committed | None = None
 
 
 class Existing(msgspec.Struct, frozen=True, gc=False):
-    """A run of that id, or of that key within its window, or an open one of that unique value, was there already."""
+    """A run with that id, or with that key within its window, or an open one with that unique value, already
+    existed."""
 
     run: RunRow
     by: Literal["id", "key", "unique"] = "id"
@@ -186,16 +187,15 @@ class Joined(msgspec.Struct, frozen=True, gc=False):
 
 
 class Lacking(msgspec.Struct, frozen=True, gc=False):
-    """Nothing was made: a blob that the run needs has been collected meanwhile."""
+    """Nothing was created: a blob that the run needs has been collected meanwhile."""
 
 
 Creation: TypeAlias = Made | Existing | Joined | Lacking
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs to list. Empty means any. `since` and `until` are about when a run was made: from the one on, and
-    before the other; `prefix` is how its id begins, `ids` are those of some runs. `is_oldest_first`
-    turns the order of a list around."""
+    """Which runs to list. Empty means any. `since` and `until` limit the creation time, `until` exclusively; `prefix`
+    is how its id begins, `ids` are some ids. `is_oldest_first` turns the order of a list around."""
 
     workflow: str = ""
     version: str | None = None
@@ -215,7 +215,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def matches(run: RunRow, which: Filter) -> bool:
-    """Whether a filter lets the run through."""
+    """Whether the run matches a filter."""
     return (
         (not which.workflow or run.workflow == which.workflow)
         and (which.version is None or run.version == which.version)
@@ -278,23 +278,23 @@ class Runs(Protocol):
         ...
 
     async def get(self, run: str) -> RunRow | None:
-        """The run's row. One that cannot be read in full says so (`RunRow.damage`), here and wherever a row is given:
-        a bad row affects only itself."""
+        """The run's row. An unreadable one says so (`RunRow.damage`), here and wherever a row is returned: a bad row
+        affects only itself."""
         ...
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
-        """Newest first (created_at, then number), or the other way round. A cursor that was not made by this
-        store is an `InvalidInput`."""
+        """Newest first (created_at, then number), or the reverse. Raises `InvalidInput` for a cursor that this store
+        did not make."""
         ...
 
     async def count(self) -> dict[Status, int]:
-        """How many runs have each status; one whose status cannot be read counts as paused."""
+        """The number of runs of each status; a run with an unreadable status counts as paused."""
         ...
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
-        """The value and blob name of an exposed value. `CorruptJournal` if its checksum does not hold."""
+        """The value and blob name of an exposed value. Raises `CorruptJournal` if its checksum does not match."""
         ...
 
     async def exposures(self, run: str) -> Sequence[tuple[str, bytes, str]]:
-        """All exposed values of a run: name, value, blob. `CorruptJournal` as above."""
+        """All exposed values of a run: name, value, blob. Raises `CorruptJournal` like `exposed`."""
         ...

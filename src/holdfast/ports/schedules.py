@@ -1,4 +1,4 @@
-"""Schedules: one row each. The first process to decide moves it on; the others find that they were outrun."""
+"""Schedules: one row each. The first process to decide advances it; the others find that they were too late."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ from holdfast.ports.inbox import Message
 from holdfast.ports.runs import NewRun
 
 SCHEDULES = "\x00schedules"
-"""Instead of a run's id, to listeners: a schedule was made or changed by hand. No run has such an id."""
+"""Given to listeners instead of a run's id: a schedule was created or changed by hand. No run has such an id."""
 
 
 class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A schedule as its row says. `body` is an encoded `core.schedule.ScheduleState`, of which the store knows nothing.
-
-    `revision` rises by one with each move. `next_at` is when there is something to decide; None: not by time.
-    """
+    """A schedule in its row. `body` is an encoded `core.schedule.ScheduleState`, which the store does not read.
+    `revision` grows by one with each move. `next_at` is when there is something to decide; None: not by time."""
 
     name: str
     revision: int
@@ -43,25 +41,25 @@ class Move(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     runs: tuple[NewRun, ...] = ()
     messages: tuple[Message, ...] = ()
     by_hand: bool = False
-    """Listeners are told, so that a worker looks when it is due."""
+    """Whether listeners are told, so that a worker checks when it is due."""
 
 
 class Moved(msgspec.Struct, frozen=True, gc=False):
-    """Durable. `made` are the ids of the runs that were not there before."""
+    """Durable. `made` are the ids of the runs that did not exist before."""
 
     made: tuple[str, ...] = ()
 
 
 class Outrun(msgspec.Struct, frozen=True, gc=False):
-    """Another process was quicker: the schedule has a different revision, and nothing was written."""
+    """Another process was faster: the schedule has a different revision, and nothing was written."""
 
 
 Moving: TypeAlias = Moved | Outrun
 
 
 class DueSchedules(msgspec.Struct, frozen=True, gc=False):
-    """Schedules to decide, those that wait longest first; the store's time; and when the next one is due that is not
-    among them (None: none is)."""
+    """Schedules to decide, those that wait longest first; the store's time; and when the next other one is due (None:
+    none is)."""
 
     now: datetime
     schedules: list[StoredSchedule]
@@ -76,18 +74,17 @@ class Schedules(Protocol):
         ...
 
     async def schedules(self, *, after: str = "", limit: int = 100) -> Sequence[StoredSchedule]:
-        """By name, those after `after`."""
+        """The schedules after that name, by name."""
         ...
 
     async def due_schedules(self, *, limit: int = 100) -> DueSchedules:
-        """Those whose `next_at` has come by the store's clock. Only reads, and only these rows."""
+        """The schedules that are due by the store's clock. Only reads, and only these rows."""
         ...
 
     async def move_schedule(self, move: Move) -> Moving:
-        """Fence, then the row, the runs and the messages, in one transaction.
-
-        A run whose id is in use is left as it is, and so is the rest of the move: the slot has its run. Messages to a
-        run that has ended or is not there are dropped. Runs are made as `Runs.create` does, pending, and their
-        listeners are told. Sent again after an unknown outcome it answers `Outrun`, and never writes twice.
+        """Checks the fence, then writes the row, the runs and the messages, in one transaction. An existing run with
+        one of the ids stays, and the rest of the move applies: the slot has its run. Messages to a run that has ended
+        or is not there are dropped. Runs are made as `Runs.create` does, pending, and their listeners are told. Sent
+        again after an unknown outcome it answers `Outrun`, and never writes twice.
         """
         ...

@@ -21,7 +21,7 @@ from holdfast.ports.updates import Answers
 from holdfast.ports.upkeep import Upkeep
 
 OTHERS = ""
-"""Instead of a run's id: another process may have written, and `changes` has risen."""
+"""Given to listeners instead of a run's id: another process may have written, and `changes` has grown."""
 
 
 class Store(
@@ -40,7 +40,7 @@ class Store(
     Transactions,
     Protocol,
 ):
-    """Everything durable, behind one door."""
+    """Everything durable, in one object."""
 
     @property
     def url(self) -> str:
@@ -49,22 +49,20 @@ class Store(
 
     @property
     def clock(self) -> Clock:
-        """The clock by which expiry, timers and deadlines are judged."""
+        """The clock for expiry, timers and deadlines."""
         ...
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
         """Calls `listener(run id)` after a write of this process made that run due, changed its inbox, answered an
-        update of it or ended it; and
-        `listener(OTHERS)` when it hears that another process wrote, if its kind of store can hear such a thing.
-
-        A hint, from any thread, possibly lost; the poll is the truth. Returns how to unsubscribe.
+        update of it or ended it; and `listener(OTHERS)` when another process wrote, if this kind of store notices that.
+        A hint, from any thread, possibly lost; polling finds everything. Returns a function that unsubscribes.
         """
         ...
 
     def changes(self) -> int:
-        """A number that rises when another process may have written. Cheap enough to ask 20 times a second."""
+        """A number that grows when another process may have written. Cheap enough to read 20 times a second."""
         ...
 
     async def close(self) -> None:
-        """Finishes what was accepted, and lets go of everything."""
+        """Finishes all accepted work, and releases all resources."""
         ...

@@ -1,4 +1,4 @@
-"""Whom to tell what happens (`ports.facts`): told at the seams by engine, worker, client and stores.
+"""Telemetry: engine, worker, client and stores report facts (`ports.facts`) to listeners.
 
 Logging is one listener among others; a user's hooks are the rest. A fact is built only if a listener wants its kind, so
 what is not listened to costs one look at a set::
@@ -15,11 +15,11 @@ from typing import Protocol, TypeAlias
 from holdfast.ports.facts import Fact
 
 Tell: TypeAlias = Callable[[Fact], None]
-"""Takes facts that are told whether or not they are wanted: rare ones."""
+"""Takes facts that are reported whether or not they are wanted: rare ones."""
 
 
 class Listener(Protocol):
-    """Who hears of facts."""
+    """A listener of facts."""
 
     @property
     def name(self) -> str:
@@ -27,16 +27,17 @@ class Listener(Protocol):
         ...
 
     def wanted(self) -> frozenset[type[Fact]]:
-        """The kinds that are to be built for it. May change: it is asked again whenever a run is claimed."""
+        """The kinds that it wants. May change: it is read again whenever a run is claimed."""
         ...
 
     def on(self, fact: Fact, /) -> None:
-        """A fact of a kind it wants, or just wanted. From any thread; must not wait. What it raises is contained."""
+        """Takes a fact of a kind it wants or recently wanted. From any thread; must not wait. Its errors are
+        contained."""
         ...
 
 
 class Telemetry(Protocol):
-    """Whom to tell."""
+    """Reports facts to listeners."""
 
     @property
     def wanted(self) -> Collection[type[Fact]]:

@@ -1,4 +1,4 @@
-"""Transactions shared with the store: a user's writes and the store's are durable together, or neither is."""
+"""Transactions shared with the store: a user's writes and the store's are committed together, or not at all."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast.ports.runs import Creation, NewRun
 
 
 class RolledBack(msgspec.Struct, frozen=True, gc=False):
-    """The transaction did not commit, and never will: nothing of it was kept, but for what its borrower committed by a
-    statement of their own where the database lets them. `error` says why."""
+    """The transaction did not commit, and never will: nothing of it was kept, except what the borrower committed with
+    its own statement, where the database allows that. `error` says why."""
 
     error: Exception
 
@@ -23,17 +23,17 @@ Settlement: TypeAlias = Verdict | RolledBack
 
 
 class OpenTransaction(Protocol):
-    """A write transaction of the store's own database, lent to a user for writes to their own tables."""
+    """A write transaction of the store's database, lent to a user for writes to their own tables."""
 
     @property
     def connection(self) -> Any:
-        """What the borrower writes with: a connection of the store's driver. It does not commit or roll back. Who does
-        so by a statement of their own has ended the loan: `commit` then says so, with `NotAllowedHere`."""
+        """The borrower's connection, of the store's driver. It does not commit or roll back. A borrower that does so
+        with its own statement has ended the loan; `commit` then raises `NotAllowedHere`."""
         ...
 
     @property
     def is_open(self) -> bool:
-        """Whether it can still be settled."""
+        """Whether it can still be committed or rolled back."""
         ...
 
     async def commit(self, turn: Commit | None = None) -> Settlement:
@@ -51,20 +51,20 @@ class OpenTransaction(Protocol):
         ...
 
     async def roll_back(self) -> None:
-        """Undoes everything. Of a transaction that is over: nothing happens."""
+        """Rolls everything back. Does nothing if the transaction is over."""
         ...
 
     def give_up(self) -> None:
-        """The same without waiting for it. From any thread, and as often as you like."""
+        """Like `roll_back`, without waiting. From any thread, and repeatedly."""
         ...
 
     def interrupt(self) -> None:
-        """Asks the server to give up a statement that still runs. From any thread; returns at once, and is a hint."""
+        """Asks the server to stop a running statement. From any thread; returns at once, and is a hint."""
         ...
 
 
 class Transactions(Protocol):
-    """What a store with a database of its own offers. Others refuse with the reason."""
+    """What a store with its own database offers. Others refuse, with the reason."""
 
     @property
     def is_exclusive(self) -> bool:
@@ -72,19 +72,17 @@ class Transactions(Protocol):
         ...
 
     async def transact(self, *, is_async: bool) -> OpenTransaction:
-        """Begins one. `is_async` says which kind of connection the borrower wants, where the driver has two."""
+        """Begins a transaction. `is_async`: which kind of connection the borrower wants, where the driver has two."""
         ...
 
     async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
-        """Makes a run, as `Runs.create` does, in the open transaction of the caller's connection: it is there when,
-        and only if, the caller commits.
-
-        `connection` is one of this very database: of a transaction of `transact`, or where the driver allows it the
-        caller's own. Anything else is an `InvalidInput` with the reason, and nothing is written. A refusal leaves the
-        caller's transaction as it was. No run is woken before the caller's commit.
+        """Makes a run, like `Runs.create`, in the open transaction of the caller's connection: it exists if and when
+        the caller commits. `connection` belongs to this database: it comes from `transact` or, where the driver allows
+        it, is the caller's own. Anything else raises `InvalidInput` with the reason, and nothing is written. A refusal
+        leaves the caller's transaction as it was. No run is woken before the caller's commit.
         """
         ...
 
 
 holding: ContextVar[OpenTransaction | None] = ContextVar("holdfast_transaction", default=None)
-"""The transaction that the code running here has borrowed: a store that is exclusive refuses its other writes."""
+"""The transaction that the calling code has borrowed: an exclusive store refuses its other writes."""

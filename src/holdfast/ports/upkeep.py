@@ -1,4 +1,5 @@
-"""Upkeep: what keeps a store from growing for ever. Off the path of runs; every verb is safe to repeat and to kill."""
+"""Upkeep: what keeps a store from growing for ever. Runs never wait for it; every verb may be repeated and
+interrupted."""
 
 from __future__ import annotations
 
@@ -12,14 +13,14 @@ from holdfast.ports.contents import Contents
 
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
-    """Roots of trees that retention may take, oldest first, and the cursor of the next page ("" at the end)."""
+    """Roots of trees that retention may remove, oldest first, and the cursor of the next page ("" at the end)."""
 
     roots: list[str]
     next: str
 
 
 class Removed(msgspec.Struct, frozen=True, gc=False):
-    """What retention took: trees, the runs in them, and their journal rows."""
+    """What retention removed: trees, the runs in them, and their journal rows."""
 
     trees: int = 0
     runs: int = 0
@@ -35,7 +36,7 @@ class Collected(msgspec.Struct, frozen=True, gc=False):
 
 
 class Part(msgspec.Struct, frozen=True, gc=False):
-    """What one table, or one kind of blob, takes: bytes of content, without indexes and free pages."""
+    """The size of one table, or of one kind of blob: bytes of content, without indexes and free pages."""
 
     name: str
     rows: int
@@ -43,7 +44,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
 
 
 class LargeRun(msgspec.Struct, frozen=True, gc=False):
-    """A run and its journal: rows that are stored, and the bytes of their bodies."""
+    """A run and its journal: stored rows, and the bytes of their bodies."""
 
     id: str
     workflow: str
@@ -53,7 +54,7 @@ class LargeRun(msgspec.Struct, frozen=True, gc=False):
 
 
 class Space(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Where the room goes. `total`: what the store takes on disk; `free`: what of it is used again first."""
+    """What uses the space. `total`: the size of the store on disk; `free`: the part of it that is reused first."""
 
     total: int
     free: int
@@ -66,22 +67,20 @@ class Upkeep(Protocol):
     """Retention, garbage collection, the report of space."""
 
     async def take_duty(self, duty: str, *, holder: str, ttl: timedelta) -> bool:
-        """Whether the holder now has the duty; no other gets it before `ttl` is over or it is dropped.
-
-        Asked again by its holder it is prolonged. Expiry is judged as that of a lease: by the store's clock, and where
-        leases end with the boot of their host, so does a duty.
+        """Whether the holder now has the duty; no other gets it before `ttl` is over or it is dropped. Asking again
+        prolongs it. It expires like a lease: by the store's clock and, where leases end with the boot of their host,
+        with the boot.
         """
         ...
 
     async def drop_duty(self, duty: str, *, holder: str) -> None:
-        """Gives the duty back, if this holder has it."""
+        """Releases the duty, if this holder has it."""
         ...
 
     async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
-        """Roots whose whole tree (the root and all its descendants, at any depth) has ended, the last of them at least
-        so long ago as the root says it is to be kept (`Started.keep`), or else `keep` (None: for ever).
-
-        Oldest first, by when the root was made. A page may be empty and still have a next one. Reads only.
+        """Roots whose whole tree (the root and all its descendants, at any depth) has ended, the last run at least as
+        long ago as the root's retention (`Started.keep`), or else `keep` (None: for ever). Oldest first, by creation of
+        the root. A page may be empty and still have a next one. Only reads.
         """
         ...
 
@@ -103,29 +102,30 @@ class Upkeep(Protocol):
         reference, longer ago than the grace. `is_dry`: only counts, all of them.
 
         Never removes a blob that a transaction committed before or after refers to: one that is referred to while this
-        runs stays, or was stored again by whoever refers to it.
+        runs stays, or was stored again by the writer that refers to it.
         """
         ...
 
     async def held_only_by(self, roots: Sequence[str]) -> Collected:
-        """Blobs that only runs of these trees refer to: what begins its grace when they go. Reads only; no names."""
+        """Blobs to which only runs of these trees refer: their grace begins when the trees are removed. Only reads;
+        returns no names."""
         ...
 
     async def contents(self, run: int) -> Contents | None:
-        """What is kept of a run beside its row and its journal, as it is stored and at one moment; None: no such run.
-        Reads only, and judges nothing."""
+        """What is kept of a run besides its row and its journal, as it is stored and at one moment; None: no such run.
+        Only reads, and judges nothing."""
         ...
 
     async def space(self, *, largest: int = 10) -> Space:
-        """Where the room goes; reads only, and may take as long as reading the whole store does."""
+        """What uses the space. Only reads, and may take as long as reading the whole store."""
         ...
 
 
 @runtime_checkable
 class KeepsFiles(Protocol):
-    """A store whose blobs have files beside it, of which a crash may leave some that it never heard of."""
+    """A store whose blobs have files beside it, some of which a crash may leave unknown to the store."""
 
     async def collect_files(self, grace: timedelta, *, after: str = "", limit: int = 1000) -> str:
-        """Looks at some `limit` files older than the grace, from the cursor `after` on, and removes those that the
-        store does not know. Returns the next cursor ("" at the end)."""
+        """Checks about `limit` files older than the grace, from the cursor `after` on, and removes those that the store
+        does not know. Returns the next cursor ("" at the end)."""
         ...

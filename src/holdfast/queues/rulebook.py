@@ -1,4 +1,5 @@
-"""The rules of one queue moved from one revision to the next. Whoever comes second looks again and decides anew."""
+"""Moves the rules of one queue from one revision to the next. A process that comes second reads them again and decides
+again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _decode = msgspec.json.Decoder(QueueState).decode
 
 
 def queue_state(stored: StoredQueue | None) -> QueueState:
-    """What is known of the queue; `CorruptJournal` if that cannot be read."""
+    """The state of the queue. Raises `CorruptJournal` if it cannot be read."""
     if stored is None or not stored.body:
         return QueueState()
     try:
@@ -31,8 +32,8 @@ def queue_state(stored: StoredQueue | None) -> QueueState:
 async def change_rules(
     store: Store, name: str, decide: Callable[[QueueState], QueueState], *, replaces: bool = False
 ) -> QueueState:
-    """Changes a queue: `decide` says what it is to be from what it is. Returns what it is now. `replaces`: rules that
-    cannot be read count as none."""
+    """Changes a queue: `decide` computes its new state from the current one. Returns the new state. `replaces`:
+    unreadable rules count as none."""
     for _ in range(TRIES):
         stored = await store.queue(name)
         try:
@@ -64,12 +65,12 @@ async def declare_queues(store: Store, queues: Mapping[str, QueueRules], *, inst
 
 
 async def settle_queues(store: Store, names: Iterable[str]) -> None:
-    """Of these queues the rules count that a live worker declares: workers may have come and gone."""
+    """Applies the rules that live workers declare to these queues: workers may have come and gone."""
     live = await live_workers(store)
     for name in names:
         await change_rules(store, name, lambda state: settled_queue(state, live))
 
 
 async def live_workers(store: Store) -> frozenset[str]:
-    """The instances that live."""
+    """The live instances."""
     return frozenset(worker.instance for worker in await store.workers() if worker.is_live)

@@ -1,4 +1,4 @@
-"""Schedules and a store: what the core decides is written, and every slot gets its run.
+"""Schedules and a store: writes what the core decides, so that every slot gets its run.
 
 ::
 

@@ -1,4 +1,4 @@
-"""One schedule moved from one revision to the next. A worker that comes second reads it again and decides again."""
+"""Moves one schedule from one revision to the next. A worker that comes second reads it again and decides again."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _decode = msgspec.json.Decoder(ScheduleState).decode
 
 
 def state_of(stored: StoredSchedule) -> ScheduleState:
-    """What is known of it; `CorruptJournal` if that cannot be read."""
+    """The state of the schedule. Raises `CorruptJournal` if it cannot be read."""
     try:
         return _decode(stored.body)
     except (msgspec.DecodeError, ValueError) as error:
@@ -31,7 +31,7 @@ def state_of(stored: StoredSchedule) -> ScheduleState:
 
 
 def readable_state(stored: StoredSchedule) -> ScheduleState | None:
-    """The same when it is made again: nothing is known of what cannot be read."""
+    """The state, when the schedule is made again: empty if it cannot be read."""
     try:
         return state_of(stored)
     except CorruptJournal:
@@ -39,7 +39,7 @@ def readable_state(stored: StoredSchedule) -> ScheduleState | None:
 
 
 async def open_runs(store: Store, state: ScheduleState) -> set[str]:
-    """Which of its runs have not ended."""
+    """The runs of it that have not ended."""
     rows = [(run, await store.get(run)) for run in state.open]
     return {run for run, row in rows if row is not None and not row.status.is_terminal}
 
@@ -47,8 +47,8 @@ async def open_runs(store: Store, state: ScheduleState) -> set[str]:
 async def write(
     store: Store, name: str, revision: int, advance: Advance, now: datetime, *, by_hand: bool = False
 ) -> bool:
-    """Writes what was decided; False if another process was quicker. What is to be killed is killed first: whoever
-    decides again after a crash finds it ended."""
+    """Writes the decision. Returns False if another process was faster. Runs are killed first, so that a process that
+    decides again after a crash finds them ended."""
     for run in advance.kills:
         reason = f"schedule {name}: the next run is due"
         await imposition.kill(store, run, reason=reason, actor=f"schedule {name}")
@@ -72,7 +72,7 @@ async def write(
 
 
 def tell_starts(name: str, advance: Advance, tell: Tell) -> None:
-    """Tells of the runs that were made."""
+    """Reports the runs that were started."""
     work = advance.state.definition.work
     for start in advance.starts:
         tell(RunStarted(start.run, work.workflow, work.version, work.queue, name))
@@ -85,8 +85,8 @@ async def change(
     *,
     replaces: bool = False,
 ) -> ScheduleState | None:
-    """Changes a schedule by hand: `decide` says what it is to be from what it is (None: not there; nothing to change).
-    Returns what it is now. `replaces`: one that cannot be read counts as not there."""
+    """Changes a schedule by hand: `decide` computes its new state from the current one (None: missing, or nothing to
+    change). Returns the new state. `replaces`: an unreadable one counts as missing."""
     for _ in range(TRIES):
         stored = await store.schedule(name)
         now = store.clock.now()
@@ -101,7 +101,7 @@ async def change(
 
 
 async def remove(store: Store, name: str) -> None:
-    """Forgets a schedule; its runs stay."""
+    """Removes a schedule; its runs stay."""
     for _ in range(TRIES):
         stored = await store.schedule(name)
         if stored is None:
@@ -112,10 +112,10 @@ async def remove(store: Store, name: str) -> None:
 
 
 def missing(store: Store, name: str) -> ScheduleNotFound:
-    """There is none of that name."""
+    """The error for an unknown name."""
     return ScheduleNotFound(f"no schedule {name!r} in {store.url}; list what is there: holdfast schedules")
 
 
 def contended(name: str) -> StoreContended:
-    """It changes faster than we can."""
+    """The error for a schedule that changes faster than we can."""
     return StoreContended(f"schedule {name}: other processes changed it {TRIES} times meanwhile. Try again.")

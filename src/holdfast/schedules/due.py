@@ -1,4 +1,4 @@
-"""Firing what is due, and declaring what an app declares: the work of a worker."""
+"""Starts what is due, and declares what an app declares: a worker's part."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from holdfast.schedules.book import TRIES, open_runs, readable_state, state_of, 
 
 DUTY = "schedules"
 TTL = timedelta(seconds=10)
-"""How long a worker has the duty after each pass. If it dies, another fires this much later at most."""
+"""How long a worker has the duty after each pass. If it dies, another one starts runs at most this much later."""
 
 LIMIT = 100
-"""Schedules of one pass."""
+"""Maximum schedules of one pass."""
 
 PUT_OFF = timedelta(minutes=1)
-"""When a schedule that could not be decided is tried again."""
+"""When to retry a schedule that could not be decided."""
 
 
 class Fired(msgspec.Struct):
-    """One pass: how long until there is something to do (None: nothing is known), and by schedule the runs whose end a
-    buffered slot waits for."""
+    """One pass: how long until there is something to do (None: unknown) and, by schedule, the runs whose end a buffered
+    slot waits for."""
 
     wait: timedelta | None = None
     awaited: dict[str, frozenset[str]] = {}
 
 
 async def fire_due(store: Store, *, holder: str, tell: Tell) -> Fired | None:
-    """Decides what is due; None if another worker has the duty. Without anything due it only reads."""
+    """Decides what is due; None if another worker has the duty. If nothing is due it only reads."""
     due = await store.due_schedules(limit=LIMIT)
     fired = Fired(wait=None if due.next_at is None else max(due.next_at - due.now, timedelta(0)))
     if not due.schedules:
@@ -69,7 +69,7 @@ async def fire_due(store: Store, *, holder: str, tell: Tell) -> Fired | None:
 
 
 async def fire_buffered(store: Store, name: str, *, tell: Tell) -> frozenset[str]:
-    """A run ended that a buffered slot of this schedule may wait for. Returns the runs it waits for now."""
+    """A run ended that a buffered slot of this schedule may wait for. Returns the runs that it still waits for."""
     stored = await store.schedule(name)
     if stored is None:
         return frozenset()
@@ -82,7 +82,7 @@ async def fire_buffered(store: Store, name: str, *, tell: Tell) -> frozenset[str
 
 
 async def _fire(store: Store, stored: StoredSchedule, now: datetime, tell: Tell) -> ScheduleState | None:
-    """Decides one schedule. None: another process was quicker."""
+    """Decides one schedule. None: another process was faster."""
     state = state_of(stored)
     if has_rivals(state):
         state = settled(state, await live_instances(store), now)
@@ -94,7 +94,7 @@ async def _fire(store: Store, stored: StoredSchedule, now: datetime, tell: Tell)
 
 
 async def declare(store: Store, definitions: Mapping[str, Definition], *, instance: str, by: str) -> None:
-    """A worker says what its app declares. A name that it declares unchanged costs one read and one write."""
+    """Declares the schedules of an app. An unchanged one costs one read and one write."""
     if not definitions:
         return
     live = await live_instances(store)
@@ -111,5 +111,5 @@ async def declare(store: Store, definitions: Mapping[str, Definition], *, instan
 
 
 async def live_instances(store: Store) -> set[str]:
-    """The workers that live."""
+    """The live workers."""
     return {worker.instance for worker in await store.workers() if worker.is_live}

@@ -1,4 +1,4 @@
-"""The run of a slot, to be made."""
+"""The run of a slot."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ATTRIBUTE = "schedule"
 
 
 def run_of(name: str, work: Work, start: Pending, now: datetime) -> NewRun:
-    """As `app.start` would make it now."""
+    """The run as `app.start` would make it now."""
     blobs: dict[str, bytes] = {}
     args = bytes(work.args)
     value, blob, refs = carry(args, blobs)
@@ -45,7 +45,7 @@ def run_of(name: str, work: Work, start: Pending, now: datetime) -> NewRun:
 
 
 def cancel_of(name: str, run: str, start: str) -> Message:
-    """What tells a run to end because the next one is due. The same for the same two runs."""
+    """The message that cancels a run because the next one is due. The same for the same two runs."""
     message = f"cancel {idempotency_key(run, start)}"
     event = e.CancelRequested(message=message, reason=f"schedule {name}: the next run is due", actor=f"schedule {name}")
     return Message(run=run, id=message, kind="cancel", body=encode_event(event))

@@ -7,5 +7,5 @@
                                         ├─ end         what a failure comes to
                                         └─ rollback    undoing what was completed
 
-It stands on `authoring`, which declares machines, checks them, and knows nothing of this package.
+It builds on `authoring`, which declares and checks machines and knows nothing of this package.
 """

@@ -1,4 +1,4 @@
-"""One body, tried under its policy: attempts, time limits, circuit breaker, and who is told."""
+"""One body, tried under its policy: attempts, time limits, circuit breaker, and observers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Tell = Callable[..., None]
 
 
 class Exhausted(Exception):
-    """Private: the last failure of a state, and at which attempt. 0: no body was called."""
+    """Private: the final failure of a state, and its attempt. 0: no body was called."""
 
     def __init__(self, attempt: int, error: BaseException) -> None:
         super().__init__(attempt, error)
@@ -39,7 +39,7 @@ async def attempt(
     begin: Callable[[int], None],
     failed: BaseException | None = None,
 ) -> Any:
-    """The value of the body, or `Exhausted`. `failed` is what a first attempt, made elsewhere, ended with."""
+    """The value of the body. Raises `Exhausted`. `failed` is the error of a first attempt that was made elsewhere."""
     number = 0
     while True:
         number += 1
@@ -99,12 +99,12 @@ def _permit(breaker: Breaker | None, tell: Tell) -> Any:
 
 
 def wall_clock() -> datetime:
-    """The time of day: standalone machines have no other clock. Under an app time is the journal's."""
+    """The time of day: standalone machines have no other clock. Under an app the journal has the time."""
     return datetime.now(UTC)
 
 
 async def to_the_end(work: Awaitable[Any]) -> tuple[asyncio.Future[Any], asyncio.CancelledError | None]:
-    """Waits for work that no cancellation may cut; the cancellation is given back."""
+    """Waits for work that no cancellation may interrupt; the cancellation is returned."""
     task = asyncio.ensure_future(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

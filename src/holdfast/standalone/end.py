@@ -1,4 +1,4 @@
-"""How a standalone run ends when it does not reach a final state: undo first, then raise what happened."""
+"""How a standalone run ends without reaching a final state: it undoes first, then raises what happened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def given_up(one: Journey, error: BaseException) -> NoReturn:
 
 
 def conclude(raised: BaseException, cause: BaseException | None, rollback: Rollback) -> NoReturn:
-    """Raises the error itself after a clean rollback, `CompensationFailed` after one that was not."""
+    """Raises the error itself after a clean rollback, otherwise `CompensationFailed`."""
     if cause is not None:
         raised.__cause__ = cause
     if not rollback.errors:
@@ -40,7 +40,7 @@ def conclude(raised: BaseException, cause: BaseException | None, rollback: Rollb
 
 
 def told(one: Journey, raised: BaseException) -> Told:
-    """The failure as the log keeps it."""
+    """The failure in the form that the log keeps."""
     if isinstance(raised, StateFailed):
         return Told(raised.state, raised.attempt, raised.type, raised.message, list(raised.path))
     label = one.here.label if one.here is not None else ""
@@ -48,7 +48,7 @@ def told(one: Journey, raised: BaseException) -> Told:
 
 
 def _raised(one: Journey, error: BaseException) -> tuple[BaseException, BaseException | None]:
-    """What the caller sees, and its cause."""
+    """The error that the caller sees, and its cause."""
     node = one.here
     attempt = 0
     if isinstance(error, asyncio.CancelledError):

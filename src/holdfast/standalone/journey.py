@@ -1,6 +1,7 @@
-"""One run of a machine in this process: where it is, what it has done, and its log.
+"""One run of a machine in this process: its state, what it has done, and its log.
 
-What drives it (`alone`), performs its states, undoes them and ends it all stand on this, and it knows none of them.
+The modules that drive it (`alone`), perform its states, undo them and end it build on this one, which knows none of
+them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger("holdfast.machine")
 PATH = 1000
-"""States kept of the path that an error shows."""
+"""Maximum number of states in the path that an error shows."""
 
 
 class Stop(BaseException):
-    """Private: the run was cancelled through its event, and is at a boundary."""
+    """Private: the run was cancelled through its event and has reached a boundary."""
 
 
 class TooLate(BaseException):
@@ -38,7 +39,7 @@ class TooLate(BaseException):
 
 @dataclass(slots=True, eq=False)
 class Done:
-    """A completed visit. What a dead process completed is decoded when it is undone."""
+    """A completed visit. One completed by an earlier process is decoded when it is undone."""
 
     visit: int
     label: str
@@ -82,7 +83,7 @@ class Journey:
         self._lock = asyncio.Lock()
 
     def boundary(self) -> None:
-        """Between two bodies: the place where a run stops. Cancel wins over the time limit."""
+        """Between two bodies, where a run stops. A cancel has priority over the time limit."""
         if self.cancel is not None and self.cancel.is_set():
             raise Stop
         if self.until is not None and asyncio.get_running_loop().time() >= self.until:
@@ -98,7 +99,7 @@ class Journey:
         return self.path_shown()[-1] if self.path else ""
 
     def path_shown(self) -> list[str]:
-        """The labels of the states walked through, the last ones of very many."""
+        """The labels of the visited states, the last ones if there are very many."""
         return [x if isinstance(x, str) else x.__name__ for x in self.path]
 
     # -- the log -------------------------------------------------------------------------------------------------------
@@ -122,7 +123,7 @@ class Journey:
         self.tell_run("checkpoint", row.sequence)
 
     async def _refused(self, row: LogRow, error: Exception) -> HoldfastError:
-        """Why a row was not written: another process wrote it, or the store cannot."""
+        """Why a row was not written: another process wrote it, or the store failed."""
         is_there = isinstance(error, Conflict)
         if not is_there:
             with contextlib.suppress(Exception):
@@ -172,7 +173,7 @@ class Journey:
         return past
 
     async def clear(self) -> None:
-        """The run is over: its log is dropped. That this fails is told and never fatal."""
+        """The run is over: drops its log. A failure of this is reported and never fatal."""
         if self.store is None or self.keep_log:
             return
         try:

@@ -1,4 +1,4 @@
-"""`Machine`: a workflow of typed states that also runs by itself, in the process that calls it."""
+"""`Machine`: a workflow of typed states that can also run in the calling process, without an app."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ E = TypeVar("E")
 class Machine(MachineWorkflow[F, E], Generic[F, E]):
     """`Machine[First, Final]("name")`: a workflow of typed states.
 
-    `timeout` is the time for the whole run, `compensation_timeout` that for undoing, `retry` the policy of states that
-    have none of their own, `raises` the exceptions that leave a run as themselves. `was` maps earlier labels to final
-    states that were renamed; handlers have a `was=` of their own.
+    `timeout` limits the whole run, `compensation_timeout` the undoing; `retry` is the default policy of states, and
+    `raises` lists the exceptions that leave a run unchanged. `was` maps earlier labels to final states that were
+    renamed; handlers have a `was=` of their own.
     """
 
     async def run(
@@ -33,7 +33,7 @@ class Machine(MachineWorkflow[F, E], Generic[F, E]):
         keep_log: bool = False,
         cancel: asyncio.Event | None = None,
     ) -> E:
-        """Runs here, without an app: to a final state, or raises `StateFailed` after undoing what was completed.
+        """Runs here, without an app, to a final state. Raises `StateFailed` after undoing what was completed.
 
         Without a store nothing is recorded. With one, and an id, it survives a crash: see `resume`. Setting `cancel`
         stops the run at its next boundary, with `RunCancelled`.
@@ -47,5 +47,5 @@ class Machine(MachineWorkflow[F, E], Generic[F, E]):
         return cast("E", await alone.resume(self.build(), self.resources, id, store, keep_log, cancel))
 
     async def health(self) -> dict[str, Health]:
-        """How the machine's resources are: opens them, asks each, closes them."""
+        """The health of the machine's resources: opens them, checks each, closes them."""
         return await alone.health(self.build(), self.resources)

@@ -1,8 +1,7 @@
-"""The way back of a standalone run: completed states undone in reverse, never stopping early.
+"""The rollback of a standalone run: undoes completed states in reverse, without stopping early.
 
-The beginning of a rollback and each finished undo are rows of their own, so after a crash in the middle undoing
-continues, and it undoes nothing twice that is written down. What fails, hangs or has no undo is collected with its
-output.
+The beginning of a rollback and each finished undo are separate rows, so after a crash undoing continues and repeats
+nothing that is recorded. What fails, hangs or has no undo is collected with its output.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from holdfast.standalone.attempt import Exhausted, attempt, to_the_end
 from holdfast.standalone.journey import Done, Journey
 
 LONGEST = timedelta(seconds=30)
-"""How long undoing may take after a run with a total timeout, unless the machine says otherwise."""
+"""Default time limit of undoing after a run with a total timeout."""
 
 
 class Told(msgspec.Struct, frozen=True):
-    """Why a run goes back, as the log keeps it."""
+    """Why a run rolls back, in the form that the log keeps."""
 
     state: str
     attempt: int
@@ -38,21 +37,21 @@ class Told(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class Rollback:
-    """What came of it. All empty: it was clean."""
+    """The result of a rollback. All empty: it was clean."""
 
     failures: list[str] = field(default_factory=list[str])
     errors: list[BaseException] = field(default_factory=list[BaseException])
     orphans: list[Orphan] = field(default_factory=list[Orphan])
 
     def add(self, done: Done, output: bytes, error: BaseException) -> None:
-        """One that was not undone."""
+        """Adds a state that was not undone."""
         self.failures.append(f"{done.label} (visit {done.visit}): {type(error).__name__}: {error}")
         self.errors.append(error)
         self.orphans.append(Orphan(done.label, output))
 
 
 async def roll_back(one: Journey, told: Told, *, is_begun: bool = False) -> Rollback:
-    """Undoes everything on the stack. The log is cleared if all went well; with nothing to undo it is kept."""
+    """Undoes everything on the stack. Clears the log if that succeeded; keeps it if there was nothing to undo."""
     outcome = Rollback()
     if not one.stack and not is_begun:
         return outcome

@@ -1,10 +1,10 @@
-"""A machine without an app: a plain loop over its states, and its log in a three-method store.
+"""A machine without an app: a plain loop over its states, with its log in a three-method store.
 
-The one shell in `authoring`: there is no worker, no lease and no journal, so nothing of the engine is needed (ADR
-0018). Without store, observers and limits, states are called straight from a table.
+There is no worker, no lease and no journal, so nothing of the engine is needed (ADR 0018). Without store, observers and
+limits, states are called directly from a table.
 
-Invariants: a row is durable before the body it announces runs; after a failure nothing goes forward; whatever happens,
-what was opened is closed.
+Invariants: a row is durable before the body it announces runs; after a failure only undos run; opened resources are
+always closed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Plan:
-    """What is worked out once for each machine."""
+    """What is computed once for each machine."""
 
     quick: dict[type, Callable[[Any], Awaitable[Any]]]
     resources: list[Resource[Any]]
@@ -173,7 +173,7 @@ class Alone(Journey):
                 await to_the_end(opened.close())
 
     async def forward(self, state: Any) -> Any:
-        """From that state on; a failure undoes what was completed."""
+        """Runs from that state on; a failure undoes what was completed."""
         try:
             return await self._loop(state)
         except Conflict:
@@ -182,7 +182,7 @@ class Alone(Journey):
             return await given_up(self, error)
 
     async def go_on(self, past: Past, state: Any) -> Any:
-        """A resumed run: forward again from its last state, or further back if it was going back."""
+        """Continues a resumed run: forward from its last state, or with its rollback."""
         self.sequence = past.next_sequence
         self.path.extend(past.path[-PATH:])
         for label in past.path:
@@ -252,7 +252,7 @@ class Alone(Journey):
         return answer
 
     async def _completed(self, node: Node, state: Any, answer: Any) -> None:
-        """On the stack first: what cannot be written down is still undone."""
+        """Pushes the visit on the stack first: a visit that cannot be recorded is still undone."""
         done = Done(self.visit, node.label, given=state, left=answer)
         self.stack = [x for x in self.stack if x.visit != self.visit]
         self.stack.append(done)

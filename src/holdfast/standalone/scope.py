@@ -1,4 +1,4 @@
-"""What a body of a standalone machine finds around it: `current()`, its resources, and refusals with advice."""
+"""The surroundings of a body in a standalone machine: `current()`, its resources, and refusals with advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class AloneScope:
-    """The attempt a body runs in, read from the run on request."""
+    """The attempt that a body runs in, read from the run on request."""
 
     advice = ADVICE
     attributes: Mapping[str, str] = MappingProxyType({})
@@ -45,12 +45,12 @@ class AloneScope:
 
     @property
     def created_at(self) -> datetime:
-        """A standalone run does not record when it was made."""
+        """A standalone run does not record its creation time."""
         return wall_clock()
 
     @property
     def attempt(self) -> int:
-        """Which try of the body this is."""
+        """The number of this attempt."""
         return self._run.attempt or 1
 
     @property
@@ -59,7 +59,7 @@ class AloneScope:
 
     @property
     def key(self) -> str:
-        """The visit, as it is named under an app: `Quoting`, later `Quoting:2`."""
+        """The visit, named as under an app: `Quoting`, later `Quoting:2`."""
         run = self._run
         return f"{run.last_label}:{run.visit}" if run.visit > 1 else run.last_label
 
@@ -70,7 +70,7 @@ class AloneScope:
 
 
 class AloneSurroundings:
-    """The worker's part, without a worker."""
+    """What a body may ask of its worker, for a machine that runs without one."""
 
     def __init__(self, resources: OpenResources) -> None:
         self._resources = resources
@@ -81,30 +81,30 @@ class AloneSurroundings:
         return self._resources.get(of)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """From the thread of a sync body."""
+        """Runs an awaitable for the thread of a sync body, which waits."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
     async def put_blob(self, data: bytes) -> str:
-        """There is no store for blobs."""
+        """Refused: there is no store for blobs."""
         self._refuse("put_blob()")
 
     async def get_blob(self, name: str) -> bytes:
-        """There is no store for blobs."""
+        """Refused: there is no store for blobs."""
         self._refuse("get_blob()")
 
     def send_part(self, scope: object, name: str, data: bytes) -> None:
-        """There is no store for streams."""
+        """Refused: there is no store for streams."""
         self._refuse("Stream.send()")
 
     async def flush_parts(self, scope: object) -> None:
-        """There is no store for streams."""
+        """Refused: there is no store for streams."""
         self._refuse("Stream.flush()")
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
-        """Nobody watches."""
+        """Does nothing: there is no worker."""
 
     def take_progress(self, run: str, key: str) -> bytes | None:
-        """Nothing was noted."""
+        """Nothing: no progress was noted."""
         return None
 
     def _refuse(self, verb: str) -> NoReturn:

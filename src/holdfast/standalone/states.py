@@ -34,7 +34,7 @@ class ItemRow(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 async def perform(one: Journey, node: Node, state: Any, failed: BaseException | None) -> Any:
-    """The next state. A state that can be undone is never cut by the run's total time."""
+    """Performs the state and returns the next one. The run's total time never interrupts a state that can be undone."""
     work = _perform(one, node, state, failed)
     if one.until is None or node.undo is not None:
         return await work
@@ -102,7 +102,7 @@ async def _pause(one: Journey, delay: float) -> None:
 
 
 async def _interruptible(one: Journey, work: Awaitable[T]) -> T:
-    """Work that a cancel cuts short."""
+    """Runs work that a cancel interrupts."""
     if one.cancel is None:
         return await work
     task = asyncio.ensure_future(work)

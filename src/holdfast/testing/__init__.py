@@ -1,4 +1,4 @@
-"""What Holdfast ships for tests of workflows: the real engine on virtual time, and fakes in the place of steps.
+"""For tests of workflows: the real engine on virtual time, and fakes instead of steps.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What a test can do to bring a simulated run on."""
+"""What a test can do to make a simulated run continue."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.core.durations import format_duration
 
 
 def way_on(a: Occupation, now: datetime) -> str:
-    """What ends this wait of a run; empty if nothing that a test calls does."""
+    """What ends this wait of a run; empty if no call of a test does."""
     left = f"sim.advance({_short(a.until - now)!r})" if a.until is not None and a.until > now else ""
     match a.kind:
         case "signal" | "topic":
@@ -26,6 +26,6 @@ def way_on(a: Occupation, now: datetime) -> str:
 
 
 def _short(left: timedelta) -> str:
-    """As `advance` takes it, rounded up to whole seconds where that is no coarser than a second."""
+    """The duration as `advance` takes it, rounded up to whole seconds from one second on."""
     whole = timedelta(seconds=-(-left // timedelta(seconds=1)))
     return format_duration(whole if left >= timedelta(seconds=1) else left).replace(" ", "")

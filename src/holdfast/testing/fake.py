@@ -1,4 +1,4 @@
-"""`Fake`: what a test puts in the place of a step, a resource or another team's workflow."""
+"""`Fake`: replaces a step, a resource or another team's workflow in a test."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Fake:
     """Replaces the real step, workflow or resource: `sim.use(fake)`.
 
     `Fake(charge, function)`: the function has the step's parameters and returns what the step returns, or a coroutine
-    of it; it runs as the step's body, so it is retried, timed out and journaled as the real one would be. A workflow is
-    faked in the same way, a resource by the value its steps get: `Fake(http, client)`.
+    of it; it runs as the step's body, so it is retried, timed out and journaled like the real one. A workflow is faked
+    in the same way, a resource by the value its steps get: `Fake(http, client)`.
 
     `calls` holds the arguments of every attempt, by name: `[{"order": Order("42", 999)}]`.
     """
@@ -58,8 +58,8 @@ class Fake:
 
     @classmethod
     def named(cls, name: str, fake: Callable[..., Any]) -> Fake:
-        """Stands for every step of that name, such as one made on the spot: `step(fn, name="tool-search")(…)`. It gets
-        the arguments that the step is called with."""
+        """Replaces every step of that name, such as an inline one: `step(fn, name="tool-search")(…)`. It gets the
+        arguments of the step."""
         if not callable(fake):
             raise DefinitionError(f"Fake.named({name!r}, {fake!r}): give a function that stands for the step")
         made = cls.__new__(cls)
@@ -81,7 +81,7 @@ class Fake:
         return replace(spec, function=self._body(spec.arguments), executor="async", tx=False)
 
     def workflow_spec(self) -> WorkflowSpec:
-        """The workflow with a body of one step, the fake: what it did is journaled, and not done again on replay."""
+        """The workflow with the fake as its only step: what it did is journaled, and not repeated on replay."""
         assert isinstance(self.real, AnyWorkflow)
         spec = self.real.spec
         inner = functools.wraps(self.real.function)(self._body(spec.arguments))
@@ -102,7 +102,7 @@ class Fake:
 
 
 def _check_fits(real: AnyStep[..., Any] | AnyWorkflow[..., Any], fake: Any) -> None:
-    """Not everybody runs a type checker: a function that cannot take the arguments is refused where it is given."""
+    """Refuses a function that cannot take the arguments, since not every project uses a type checker."""
     if not callable(fake):
         raise DefinitionError(f"Fake({real.name}, {fake!r}): give a function with the parameters of {real.name}")
     try:

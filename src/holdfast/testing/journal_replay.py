@@ -1,8 +1,8 @@
 """`replay`: do recorded journals still replay with this code?
 
-A journal is gone through with today's definitions, as a worker does after a restart: no body runs, nothing is written,
-no store is opened. The journals are what `holdfast export RUN` wrote. A run of a flow
-executes the definition it began with, which its journal brings; what that calls is today's.
+A journal is replayed with the current definitions, as a worker does after a restart: no body runs, nothing is written,
+no store is opened. The journals are files of `holdfast export RUN`. A run of a flow executes the definition it began
+with, which its journal contains, with the current components.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Problem:
     run: str
     why: str
     is_unknown: bool = False
-    """The app does not serve its workflow: nothing was replayed."""
+    """Whether the app does not serve its workflow, so that nothing was replayed."""
 
     def __str__(self) -> str:
         return f"{self.source}: {self.why}"
@@ -73,11 +73,11 @@ class ReplayReport:
 
 
 def replay(journals: str | PathLike[str] | Iterable[str | PathLike[str]], app: App | sync.App) -> ReplayReport:
-    """Replays recorded journals with the definitions of the app; ask the report with `assert_ok()`.
+    """Replays recorded journals with the definitions of the app; call `assert_ok()` on the report.
 
     `journals`: a pattern such as `"tests/journals/*.json"`, a file, or several of them. A pattern that matches nothing
-    is an error: a check of no journals would always hold. A run diverges if the code asks for something else than the
-    journal holds; the report shows both, and the line that asked. Children are replayed with their parents.
+    is an error: a check of no journals would always pass. A run diverges if the code asks for something different from
+    the journal; the report shows both, and the line of code. Children are replayed with their parents.
     """
     inner = app.app if isinstance(app, sync.App) else app
     given = [journals] if isinstance(journals, str | PathLike) else list(journals)

@@ -1,4 +1,4 @@
-"""For tests of standalone machines: a log in memory, and an observer that remembers."""
+"""For tests of standalone machines: a log in memory, and an observer that records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class MemoryLog:
         self.runs: dict[str, dict[int, LogRow]] = {}
 
     async def append(self, run_id: str, row: LogRow) -> None:
-        """Keeps the row; a second one of that sequence is a `Conflict`."""
+        """Keeps the row. Raises `Conflict` for a second one with that sequence."""
         rows = self.runs.setdefault(run_id, {})
         if row.sequence in rows:
             raise Conflict(f"run {run_id} has a row {row.sequence} already")
@@ -34,7 +34,7 @@ class MemoryLog:
 
 
 class RecordingObserver(Observer):
-    """Remembers what it was told: `events` holds (hook, facts…) in order, without the run's id."""
+    """Records its calls: `events` holds (hook, facts…) in order, without the run's id."""
 
     def __init__(self) -> None:
         self.events: list[tuple[object, ...]] = []
@@ -45,7 +45,7 @@ class RecordingObserver(Observer):
         return [event[1] for event in self.events if event[0] == "state_entered"]
 
     def assert_path(self, *states: str) -> None:
-        """Fails unless just these states were entered, in this order."""
+        """Fails unless exactly these states were entered, in this order."""
         assert self.path == list(states), f"entered {self.path}, expected {list(states)}"
 
     def state_entered(self, run_id: str, state: str) -> None:

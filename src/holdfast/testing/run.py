@@ -1,4 +1,4 @@
-"""A run of a simulation: what a test does with it."""
+"""A run of a simulation, as a test uses it."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ class SimRun(sync.Run[R_co]):
         return self.view().waiting
 
     def result(self, timeout: Duration | None = None) -> R_co:
-        """The result, or raises the error the run ended with. If it has not ended, the error says what it waits for;
-        with a `timeout`, time may pass before that."""
+        """Returns the result, or raises the error that the run ended with. If it has not ended, the error says what it
+        waits for; with a `timeout`, time may pass first."""
         if self.wait(timeout) is None:
             view = self.view()
             raise ResultTimeout(f"run {self.id} has not ended: {view.waiting}. {self._sim.advice(view)}")
         return super().result()
 
     def wait(self, timeout: Duration | None = None) -> Status | None:
-        """How it ended; None if it has not. With a `timeout`, up to that much time passes first."""
+        """How the run ended; None if it has not. With a `timeout`, up to that much time passes first."""
         if timeout is not None:
             self._sim.pass_time(timeout, until_end_of=self.id)
         status = self.status()
@@ -79,7 +79,7 @@ class SimRun(sync.Run[R_co]):
         return super().update(update, value, id=chosen, timeout=now)
 
     def watch(self, var: RunVar[T]) -> Iterator[T]:
-        """The value as it is now, if it is set. It does not wait for more."""
+        """The current value, if it is set. Does not wait for more."""
         value = self.get(var)
         return iter([] if value is None else [value])
 
@@ -89,7 +89,7 @@ class SimRun(sync.Run[R_co]):
         return SimRun(made, self._sim)
 
     def follow(self, *, after: int | JournalEvent = 0) -> Iterator[JournalEvent]:
-        """The journal so far. It does not wait for more."""
+        """The journal so far. Does not wait for more."""
         turns: list[Turn] = self._sim.call(cast("ClientRun[R_co]", self._run).history())
         root = self.view().root
         every = [event for turn in turns for event in events_of(turn, root)]
@@ -99,5 +99,5 @@ class SimRun(sync.Run[R_co]):
     def read(
         self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: Literal["completed"] | None = None
     ) -> Iterator[Part[T]]:
-        """The parts so far. It does not wait for more."""
+        """The parts so far. Does not wait for more."""
         return iter(self._sim.call(cast("ClientRun[R_co]", self._run).read_now(stream, after=after, only=only)))

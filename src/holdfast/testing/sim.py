@@ -1,4 +1,4 @@
-"""`Sim`: a store in memory, a worker, and a clock that moves when the test says so.
+"""`Sim`: a store in memory, a worker, and a clock that the test moves.
 
 The store is the memory adapter; engine, worker and client are the ones that run in production. Only time is virtual:
 they run on an event loop that jumps to the next timer instead of waiting for it (`loop`). Every verb returns when
@@ -54,24 +54,22 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
-"""What the clock of a simulation shows at first, unless the test says otherwise."""
+"""The default start time of a simulation."""
 
 NEVER = timedelta(days=36_500)
-"""Longer than a test moves the clock: the lease holds, and nothing is polled."""
+"""Longer than any test moves the clock: the lease never expires, and nothing is polled."""
 
 
 class _Still(Heartbeat):
-    """No heart: a lease in a simulation holds for ever, so there is nothing to beat for, and no thread to begin."""
+    """No heartbeat: a lease in a simulation never expires, so there is nothing to renew and no thread to start."""
 
-    def start(self) -> None:
-        """Nothing."""
+    def start(self) -> None: ...
 
-    def stop(self) -> None:
-        """Nothing."""
+    def stop(self) -> None: ...
 
 
 class SimWorker(Worker):
-    """The real worker, without the one thing in it that runs by the real clock."""
+    """The real worker, without the part that runs by the real clock."""
 
     heartbeat: type[Heartbeat] = _Still
 
@@ -79,8 +77,8 @@ class SimWorker(Worker):
 class Sim:
     """A world for one test: memory store, one worker, virtual clock. Nothing in it sleeps.
 
-    `Sim()` serves what is started and what that names; `Sim(app)` serves what the app does, with its settings and
-    resources. In pytest the fixture `sim` is one; elsewhere use `with Sim() as sim:`.
+    `Sim()` serves the workflows that are started and those they name; `Sim(app)` serves those of the app, with its
+    settings and resources. In pytest the fixture `sim` is one; elsewhere use `with Sim() as sim:`.
     """
 
     def __init__(self, app: App | sync.App | None = None, *, now: datetime = BEGINNING) -> None:
@@ -148,14 +146,15 @@ class Sim:
         self._learn([spec])
 
     def serve(self, *workflows: AnyWorkflow[..., Any]) -> None:
-        """Also serves these. Needed for children that the code does not name, such as those it imports in a body."""
+        """Also serves these workflows. Needed for children that the code does not name, such as those imported in a
+        body."""
         self._learn([spec for one in workflows for spec in one.specs()])
 
     # -- verbs ---------------------------------------------------------------------------------------------------------
 
     @property
     def now(self) -> datetime:
-        """What the clock shows."""
+        """The time of the simulation."""
         return self._clock.now()
 
     def start(
@@ -202,7 +201,7 @@ class Sim:
         return SimRun(self.call(made), self)
 
     def get(self, id: str, workflow: AnyWorkflow[..., R] | None = None) -> SimRun[R]:
-        """The run with that id, such as a child; `RunNotFound` if there is none."""
+        """The run with that id, such as a child. Raises `RunNotFound` if there is none."""
         return SimRun(self.call(self._client.get(id, workflow)), self)
 
     def runs(self) -> list[RunView]:
@@ -218,7 +217,7 @@ class Sim:
         return self.call(self._client.publish(topic, value, id=id or self.next_id("message")))
 
     def schedule(self, schedule: Schedule[R]) -> sync.ScheduleHandle[R]:
-        """Makes a schedule, or changes the one of that name. Its slots come with `advance`."""
+        """Creates a schedule, or changes the one of that name. Its slots come with `advance`."""
         self._check()
         if isinstance(schedule, Schedule):
             self._learn([schedule.call.spec])
@@ -229,7 +228,7 @@ class Sim:
         self.pass_time(by)
 
     def pass_time(self, by: Duration, *, until_end_of: str = "") -> None:
-        """As `advance`, or less: until that run has ended."""
+        """Like `advance`, but stops when that run has ended."""
         step = parse_duration(by, what="advance")
         self._started()
 
@@ -241,7 +240,7 @@ class Sim:
         self._raise_stuck()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs something on the event loop of the simulation, and everything that follows from it."""
+        """Runs a coroutine on the event loop of the simulation, and everything that follows from it."""
         self._started()
         task = self._loop.create_task(work)
         self._loop.settle()
@@ -254,7 +253,7 @@ class Sim:
         return result
 
     def _raise_stuck(self) -> None:
-        """A run that nothing can wake is a bug of the workflow: it is raised where it shows, once."""
+        """Raises for a run that nothing can wake, once: it is a bug of the workflow."""
         for row in at_once(self.store.list(Filter(statuses=(Status.PAUSED,)), limit=100)).runs:
             for a in decode_doing(row.doing).now:
                 if a.kind == "paused" and a.name == "stuck" and row.id not in self._told_stuck:
@@ -262,7 +261,7 @@ class Sim:
                     raise Stuck(f"run {row.id}: {a.detail}")
 
     def advice(self, view: RunView) -> str:
-        """What a test can do to bring that run on."""
+        """What a test can do to make that run continue."""
         ways: list[str] = []
         for a in view.doing.now:
             child = self.call(self.store.get(a.detail)) if a.kind == "child" else None
@@ -303,7 +302,7 @@ class Sim:
             raise HoldfastError("this simulation is closed: take a new one, from the fixture `sim` or from `Sim()`")
 
     def _started(self) -> Worker:
-        """The worker; it begins with the first verb, so that fakes are in their places before resources are opened."""
+        """The worker. It starts with the first verb, so that fakes are in place before resources are opened."""
         self._check()
         if self._worker is not None:
             return self._worker
@@ -371,7 +370,7 @@ class Sim:
             self._loop.finish(self._worker.learn(fresh, self._named_resources(fresh)), "opening resources")
 
     def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
-        """What the bodies that will really run ask for: a faked step needs none of the real one's."""
+        """The resources of the bodies that will really run: a faked step needs none of the real one's."""
         faked = {id(function) for function in self._steps}
         return resources_named_by(self._bodies_of(spec for spec in specs if not spec.is_remote), without=faked)
 
@@ -383,7 +382,7 @@ class Sim:
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of something that never waits, as the memory store's methods."""
+    """The result of a coroutine that never waits, such as the memory store's methods."""
     try:
         work.send(None)
     except StopIteration as done:

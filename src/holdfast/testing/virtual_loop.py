@@ -4,7 +4,7 @@
 
     ready callbacks ──▶ run them                              (as asyncio does)
     nothing ready   ──▶ threads, processes, I/O under way?    wait for those, really
-                   └──▶ a timer within the horizon?           move the clock there, go on
+                   └──▶ a timer within the horizon?           move the clock there, continue
                    └──▶ else                                  stop: the world is settled
 
 Only the selector and the clock are ours; tasks, futures and timers are asyncio's. Work in threads is taken in turns
@@ -30,10 +30,10 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 TURN = 1.0
-"""Real seconds a thread works alone before the loop continues beside it."""
+"""Real seconds that a thread works alone before the loop continues beside it."""
 
 THREADS = 60.0
-"""Real seconds after which a thread or process that says nothing is no longer waited for."""
+"""Real seconds to wait for a silent thread or process."""
 
 WIRES = 2.0
 """Real seconds that open connections may be silent while a step's body runs."""
@@ -44,19 +44,19 @@ LONGEST = timedelta(hours=1)
 MICRO = 1_000_000
 
 NOW = 0.5 / MICRO
-"""Seconds by which a timer may be ahead and is due all the same: the clock counts whole microseconds, floats do not.
-Asyncio's own nanosecond is lost beside a time of some months, and the loop would turn for ever around a timer of this
-very moment."""
+"""Seconds by which a timer may be ahead and still be due: the clock counts whole microseconds, floats do not. Asyncio's
+own tolerance of a nanosecond is lost in a time of some months, and the loop would spin for ever on a timer of this very
+moment."""
 
 
 class _Selector(selectors.DefaultSelector):
-    """Asks the loop what to do when it would have waited."""
+    """Asks the loop what to do when it would have to wait."""
 
     patience: Callable[[], float]
     idle: Callable[[float | None], float | None]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """What came from outside; or, when nothing does, what `idle` decides."""
+        """Events from outside; if there are none, what `idle` decides."""
         if timeout is None or timeout > 0:
             patience = self.patience()
             if patience and (found := super().select(patience)):
@@ -85,7 +85,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     # -- driving it ----------------------------------------------------------------------------------------------------
 
     def settle(self, by: timedelta = timedelta(), is_enough: Callable[[], bool] | None = None) -> None:
-        """Lets so much time pass, and everything happen that happens within it; less, once it is enough."""
+        """Lets that much time pass, with everything that happens in it; less, once it is enough."""
         refuse_nesting()
         target = self._clock.now() + by
         self._horizon, self._is_enough = self.time() + by.total_seconds(), is_enough or _never
@@ -98,7 +98,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self._clock.advance(left)
 
     def finish(self, work: Coroutine[Any, Any, T], what: str) -> T:
-        """Runs it to its end, as much time as passes: opening and closing happen beside the test's story."""
+        """Runs a coroutine to its end, however much time passes: opening and closing are not part of the test's
+        time."""
         refuse_nesting()
         task = self.create_task(work)
         task.add_done_callback(lambda _: self.stop())
@@ -123,7 +124,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             self.close()
 
     def _idle(self, timeout: float | None) -> float | None:
-        """Nothing is ready; the next timer is `timeout` seconds ahead. How long to wait for real."""
+        """Nothing is ready, and the next timer is `timeout` seconds ahead. Returns how long to really wait."""
         if timeout is not None and self.time() + timeout <= self._horizon + NOW and not self._is_enough():
             self._clock.advance(timedelta(microseconds=max(1, math.ceil(timeout * MICRO - 0.1))))
             return 0
@@ -131,7 +132,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return 0
 
     def _patience(self) -> float:
-        """Seconds that the outside may take, if something is under way there."""
+        """Seconds to wait for the outside, if something is under way there."""
         self._processes = [process for process in self._processes if process.get_returncode() is None]
         if self._working or self._processes:
             return THREADS
@@ -149,13 +150,13 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(
         self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """As asyncio's; a thread that says something has had its turn."""
+        """As asyncio's. A thread that calls this has had its turn."""
         handle = super().call_soon_threadsafe(callback, *args, context=context)
         self._news.set()
         return handle
 
     def run_in_executor(self, executor: Any, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> asyncio.Future[T]:
-        """As asyncio's, in turns: the loop stands still until the thread has ended or asks for something."""
+        """As asyncio's, alternating: the loop waits until the thread has ended or asks for something."""
         self._news.clear()
         self._working += 1
         future = super().run_in_executor(executor, func, *args)
@@ -167,7 +168,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._working -= 1
 
     async def subprocess_exec(self, *args: Any, **kwargs: Any) -> Any:
-        """As asyncio's; the process is waited for, really."""
+        """As asyncio's; the loop really waits for the process."""
         transport, protocol = await super().subprocess_exec(*args, **kwargs)
         self._processes.append(transport)
         return transport, protocol
@@ -178,7 +179,7 @@ def _never() -> bool:
 
 
 def refuse_nesting() -> None:
-    """A loop inside a running loop would block it."""
+    """Refuses to run inside a running loop, which would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

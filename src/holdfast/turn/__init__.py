@@ -1,8 +1,8 @@
-"""What a turn is and what follows from a journal, for everybody who writes one or reads one. Pure.
+"""Turns and journals, for all code that writes or reads them. Pure.
 
     rows ──▶ history.Load ──▶ replay.Replay ──▶ a program that stands where its journal ends
     inputs ──▶ program ──▶ commands ──▶ rules.decide ──▶ draft.Draft ──▶ commit.finish ──▶ ports.journal.Commit
 
-No clock, no chance, no event loop and no store: time comes with what happens, and what has to be read is named and
-given (`source` does that from a store). The engine and the client both stand on it; neither knows the other.
+No clock, no randomness, no event loop and no store: time comes with the inputs, and code here names what must be read
+and is given it (`source` does that from a store). The engine and the client both build on it; neither knows the other.
 """

@@ -1,4 +1,4 @@
-"""From a draft to one `Commit`: the row of the journal, and all that becomes visible with it."""
+"""From a draft to one `Commit`: the row of the journal, and everything that becomes visible with it."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from holdfast.turn.settlement import questions, settled
 from holdfast.turn.start import new_run
 
 _SETTLING = frozenset((e.StepCompleted, e.StepFailed, e.AttemptFailed))
-"""What an attempt ends with; each names what the attempt sent to streams."""
+"""Events that end an attempt; each names what the attempt sent to streams."""
 
 
 def finish(
     run: Run, no: int, epoch: int, draft: Draft, inbox_seen: int, park: Park | None, *, is_consuming: bool
 ) -> Commit:
-    """Applies the draft to the fold and makes the commit of it. Every turn comes through here, and most ask for one
-    step: what only others have is not looked for in those."""
+    """Applies the draft to the fold and makes its commit. Every turn comes through here, and most ask for one step, so
+    rare parts are not searched for in those."""
     watching: Sequence[str] = ()
     in_rounds: Sequence[str] = ()
     if run.waits:
@@ -60,7 +60,7 @@ def finish(
         extras["messages"] = (*extras["messages"], *(_no_more_rounds(run, child) for child in in_rounds))
     for event in draft.inputs:
         if type(event) in _SETTLING and event.sent:  # type: ignore[union-attr]
-            extras["spans"] = _spans(draft.inputs)
+            extras["spans"] = spans_of(draft.inputs)
             break
     if draft.parts:
         extras["parts"] = tuple(draft.parts)
@@ -81,7 +81,7 @@ def finish(
     )
 
 
-def _spans(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
+def spans_of(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
     """What became of the attempts of this turn that sent parts to streams."""
     found: tuple[StepSpan, ...] = ()
     for event in inputs:
@@ -140,7 +140,7 @@ def _consequences(run: Run, draft: Draft) -> dict[str, Any]:
 
 
 def exposure(event: e.Exposed) -> Exposure:
-    """The value as a store shows it."""
+    """The value in the form that a store exposes."""
     return Exposure(event.name, bytes(event.value), event.blob, references_of((event,)))
 
 
@@ -205,8 +205,8 @@ def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
 
 
 def _to_children(run: Run, *, is_late: bool) -> list[Message]:
-    """What the deadline or the end of a run tells the open children that it was to take along. A cancel told them
-    itself, and a run that completes leaves them. A batch leaves its items too: what it has started is finished."""
+    """What the deadline or the end of a run tells its open children that are cancelled with it. A cancel tells them
+    itself, and a run that completes leaves them. A batch also leaves its items: what it has started is finished."""
     if run.cancel is not None or run.workflow == BATCH or (not is_late and isinstance(run.end, e.Completed)):
         return []
     taken = [wait.run for wait in run.waits.values() if wait.kind == "child" and wait.on_cancel == "cancel"]
@@ -222,7 +222,7 @@ def _to_children(run: Run, *, is_late: bool) -> list[Message]:
 
 
 def _ask_for_round(run: Run) -> Message:
-    """What a run that waits for its next round tells its parent: its key there."""
+    """The message by which a run asks its parent for the next round, with its key there."""
     sender = f"{run.id}:{run.ordinal}:round"
     value = msgspec.Raw(msgspec.json.encode(run.parent_key))
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=value)
@@ -230,7 +230,7 @@ def _ask_for_round(run: Run) -> Message:
 
 
 def _no_more_rounds(run: Run, child: str) -> Message:
-    """What a run that ends tells a child to which it gave rounds."""
+    """The message by which a run that ends tells a child that there are no more rounds."""
     sender = f"{run.id}:{run.ordinal}:no more rounds"
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=msgspec.Raw(NO_MORE))
     return message(child, sender, "signal", body)

@@ -1,4 +1,4 @@
-"""A turn being written: what came in, and what becomes of it."""
+"""A turn being written: its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENDS_PASS = frozenset((e.Continued, e.RetryPlanned))
 
 
 class Draft(msgspec.Struct, gc=False):
-    """A turn being written. What its last output is, is asked many times a turn, so it is looked up once."""
+    """A turn being written. Its last output is read many times per turn, so it is looked up once."""
 
     at: datetime
     inputs: list[e.AnyEvent]
@@ -37,10 +37,10 @@ class Draft(msgspec.Struct, gc=False):
 
     @property
     def asks_for_steps(self) -> bool:
-        """Whether a step is asked for in it."""
+        """Whether the turn asks for a step."""
         return any(isinstance(x, e.StepScheduled) for x in self.outputs)
 
 
 def is_progress(draft: Draft) -> bool:
-    """Whether the turn says more than who claimed the run."""
+    """Whether the turn contains more than the claim."""
     return bool(draft.outputs) or any(type(event) is not e.Claimed for event in draft.inputs)

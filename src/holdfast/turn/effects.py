@@ -1,4 +1,4 @@
-"""What a machine asks for: its effects, a closed set. They are performed in their order, and nothing else is."""
+"""The effects of a machine, a closed set. They are performed in order, and nothing else is."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ GROUP, BIRTH = Group(), Birth()
 
 
 class Submit(Asked, frozen=True):
-    """Write the turn; its `Verdict` comes."""
+    """Write the turn; a `Verdict` follows."""
 
     commit: Commit
     where: Where
 
 
 class Start(Asked, frozen=True):
-    """Begin a body: its row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`."""
+    """Begin a body whose row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`."""
 
     command: RunStep
     attempt: int
@@ -69,26 +69,26 @@ class Stop(Asked, frozen=True):
 
 
 class Forget(Asked, frozen=True):
-    """End a body and do not listen to it any more."""
+    """End a body and ignore its outcome."""
 
     key: str
     why: str
 
 
 class GiveUp(Asked, frozen=True):
-    """Undo what the body of that step wrote in its open transaction."""
+    """Roll back what the body of that step wrote in its open transaction."""
 
     key: str
 
 
 class WakeAt(Asked, frozen=True):
-    """Say `TimeCame` then; a later time than one that was asked for changes nothing."""
+    """Send `TimeCame` then; a later time than an earlier request changes nothing."""
 
     at: datetime
 
 
 class LookInbox(Asked, frozen=True):
-    """Read the inbox; `Messages` come if there are any."""
+    """Read the inbox; `Messages` follow if there are any."""
 
 
 class Rest(Asked, frozen=True):
@@ -98,21 +98,21 @@ class Rest(Asked, frozen=True):
 
 
 class Release(Asked, frozen=True):
-    """Give the run back without a turn; `Released` comes. What came after number `seen` is unread."""
+    """Release the run without a turn; `Released` follows. Messages after number `seen` are unread."""
 
     until: datetime | None
     seen: int
 
 
 class Return(Asked, frozen=True):
-    """Give the run back without a turn, and do not answer."""
+    """Release the run without a turn and without an answer."""
 
     until: datetime
     seen: int
 
 
 class MovePlaces(Asked, frozen=True):
-    """Tell the store what it is to know of limits: see `ports.limits.PlaceMove`. If there are asks, `Places` come."""
+    """Send changes of places to the store: see `ports.limits.PlaceMove`. If it asks for some, `Places` follow."""
 
     drops: tuple[str, ...] = ()
     holds: tuple[Hold, ...] = ()
@@ -121,18 +121,18 @@ class MovePlaces(Asked, frozen=True):
 
 
 class Reload(Asked, frozen=True):
-    """End the program and read journal and inbox again; `Opened` comes with these inputs, or `Unreadable`."""
+    """End the program and read journal and inbox again; `Opened` follows with these inputs, or `Unreadable`."""
 
     kept: Sequence[e.AnyEvent]
 
 
 class Doubt(Asked, frozen=True):
-    """The store may count runs as ours that this worker does not know."""
+    """The store may list runs as ours that this worker does not know."""
 
 
 class Leave(Asked, frozen=True):
-    """The run is no longer held here. `is_warm`: its program may stay in memory; `anew`: after `continue_as`, with the
-    program of its next life; `is_over`: the run has ended."""
+    """The run is no longer held here. `is_warm`: its program may stay in memory; `anew`: after `continue_as`, the
+    program of its next pass; `is_over`: the run has ended."""
 
     is_warm: bool
     is_over: bool
@@ -150,13 +150,13 @@ class Close(Asked, frozen=True):
 
 
 class Ended(Asked, frozen=True):
-    """The run has ended, and that is durable."""
+    """The run has ended, durably."""
 
     end: e.ChildEnded
 
 
 class Turned(Asked, frozen=True):
-    """A turn is durable. `unread` messages had not been seen by it."""
+    """A turn is durable. It had not seen `unread` messages."""
 
     draft: Draft
     park: Park | None
@@ -165,7 +165,7 @@ class Turned(Asked, frozen=True):
 
 
 class StepEnded(Asked, frozen=True):
-    """A body ended, and how. `event` is what the journal will say of a failure, if that is known."""
+    """A body ended. `event` is what the journal will say about a failure, if known."""
 
     key: str
     attempt: int
@@ -174,7 +174,7 @@ class StepEnded(Asked, frozen=True):
 
 
 class Dropped(Asked, frozen=True):
-    """The run is given up without a trace."""
+    """The run is given up without writing."""
 
     why: str
     event: str
@@ -187,7 +187,7 @@ class GivenBack(Asked, frozen=True):
 
 
 class Broken(Asked, frozen=True):
-    """The program raised what no program raises."""
+    """The program raised an unexpected error."""
 
     error: Exception
 

@@ -1,7 +1,7 @@
-"""The steps of one run that are in flight, as far as its machine knows them: by key.
+"""The steps of one run that are in flight, by key.
 
-A body that runs has been started and has not landed. One whose own writes wait in an open transaction is held, until a
-turn takes its value in, one at a time: that turn is committed in the transaction.
+A running body has been started and has not landed. A body whose writes wait in an open transaction is held until a turn
+takes its value, one at a time; that turn is committed in the transaction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from holdfast.turn.outcome import Broke, Succeeded, classify
 
 
 class HeldStep(msgspec.Struct, frozen=True, gc=False):
-    """A body that has returned, and whose transaction is open."""
+    """A body that has returned with an open transaction."""
 
     started: Start
     value: bytes
@@ -49,7 +49,7 @@ class Flight:
         self._broken: tuple[Start, Broke] | None = None  # its transaction could not be committed
 
     def __bool__(self) -> bool:
-        """Whether the run has to stay for a body."""
+        """Whether the run must stay for a body."""
         return len(self.flying) > len(self._unwanted) or bool(self.held)
 
     def __contains__(self, key: str) -> bool:
@@ -57,12 +57,12 @@ class Flight:
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Of the steps whose bodies run, or whose transactions are open."""
+        """Keys of the steps whose bodies run, or whose transactions are open."""
         return (*self.flying, *self.held)
 
     @property
     def has_writer(self) -> bool:
-        """Whether a body has, or waits for, a transaction, and none is held."""
+        """Whether a body has or waits for a transaction, and none is held."""
         return bool(self.flying) and not self.held and any(x.command.spec.tx for x in self.flying.values())
 
     def start(self, run: Run, command: RunStep, at: datetime) -> Start | None:
@@ -76,7 +76,7 @@ class Flight:
         return start
 
     def land(self, key: str) -> Start:
-        """A body is in flight no longer."""
+        """Removes a body that landed."""
         started = self.flying.pop(key, None)
         if started is None:
             raise AssertionError(f"no body of step {key} is in flight")
@@ -84,16 +84,16 @@ class Flight:
         return started
 
     def hold(self, key: str, value: bytes) -> None:
-        """A body has returned, with its transaction open."""
+        """A body has returned with its transaction open."""
         self.held[key] = HeldStep(self.land(key), value)
 
     def take(self) -> e.StepCompleted:
-        """The outcome that goes into this turn: it is committed in that transaction."""
+        """The outcome for this turn, which is committed in that transaction."""
         self.taken = held = self.held.pop(next(iter(self.held)))
         return e.StepCompleted(key=held.key, value=msgspec.Raw(held.value))
 
     def settled(self, said: Settlement, redaction: Redaction) -> list[Effect]:
-        """The store's word on the turn. What it took in is told, held again, or has failed."""
+        """Handles the verdict on the turn: the held outcome is done, held again, or has failed."""
         held, self.taken = self.taken, None
         if held is None:
             return []
@@ -114,14 +114,14 @@ class Flight:
                 return []
 
     def without_held(self, events: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
-        """Those of a refused turn, but for the outcome that was to be committed with it."""
+        """The inputs of a refused turn, without the outcome that was to be committed with it."""
         others = set(self.held)
         if self._broken is not None:
             others.add(self._broken[0].command.key)
         return [x for x in events if not (isinstance(x, e.StepCompleted) and x.key in others)]
 
     def failed_again(self, run: Run, at: datetime, chance: Callable[[], float]) -> list[e.AnyEvent]:
-        """What the journal will say of the attempt whose transaction could not be committed."""
+        """The journal's event for an attempt whose transaction could not be committed."""
         broken, self._broken = self._broken, None
         if broken is None:
             return []
@@ -129,7 +129,7 @@ class Flight:
         return [] if event is None else [event]
 
     def stop(self, key: str, step: OpenStep | None, why: str) -> list[Effect]:
-        """Asks one body to end. What one that has ended wrote in an open transaction is undone."""
+        """Asks one body to end. If it has ended with an open transaction, its writes are rolled back."""
         effects: list[Effect] = []
         if self.held.pop(key, None) is not None:
             effects.append(GiveUp(key))
@@ -142,27 +142,27 @@ class Flight:
         return effects
 
     def forget_all(self, why: str) -> list[Effect]:
-        """No body is heard any more."""
+        """Ignores all bodies from now on."""
         keys = list(self.flying)
         self.flying.clear()
         self._unwanted.clear()
         return [Forget(key, why) for key in keys]
 
     def forget_writers(self, why: str) -> list[Effect]:
-        """Those that have a transaction, or wait for one, are not heard any more."""
+        """Ignores bodies that have or wait for a transaction."""
         keys = [key for key, started in self.flying.items() if started.command.spec.tx]
         for key in keys:
             self.land(key)
         return [Forget(key, why) for key in keys]
 
     def give_up_held(self) -> list[Effect]:
-        """Undoes what no turn has taken in."""
+        """Rolls back what no turn has taken."""
         keys = list(self.held)
         self.held.clear()
         return [GiveUp(key) for key in keys]
 
     def give_up_all(self) -> list[Effect]:
-        """And what a turn has taken in that was not sent."""
+        """Also rolls back what a turn has taken that was not sent."""
         effects = self.give_up_held()
         if self.taken is not None:
             effects.append(GiveUp(self.taken.key))

@@ -1,8 +1,7 @@
-"""From rows to a run and the turns its program is rebuilt from: a snapshot or stand-in, and the rows after it.
+"""From rows to a run and the turns for rebuilding its program: a snapshot or stand-in, and the rows after it.
 
-`Load` reads nothing. It says which blobs it needs, is given them, and continues. A snapshot that does not hold is of no
-use: the journal from its first row is needed instead. A stand-in that does not hold is a `CorruptJournal`: there is
-nothing else to read.
+`Load` reads nothing. It says which blobs it needs, is given them, and continues. If a snapshot is invalid, the journal
+from its first row is needed instead. An invalid stand-in raises `CorruptJournal`: there is nothing else to read.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from holdfast.ports.runs import RunRow
 
 
 class Loaded(msgspec.Struct):
-    """A run, and all its turns that a replay needs. Those before `plain` name no blob at all."""
+    """A run, and all its turns that a replay needs. Turns before `plain` name no blobs."""
 
     run: Run
     turns: list[Turn]
@@ -29,8 +28,8 @@ class Loaded(msgspec.Struct):
 
 
 class Journal(msgspec.Struct):
-    """What was read of one journal: its rows, from those that the snapshot covers on if there is one, and the ordinal
-    that it reaches at least, as far as anybody knows."""
+    """What was read of one journal: its rows (from those after the snapshot on, if there is one), and the ordinal that
+    it reaches at least, as far as known."""
 
     rows: Sequence[Row]
     snapshot: Snapshot | None = None
@@ -38,7 +37,7 @@ class Journal(msgspec.Struct):
 
 
 class Load:
-    """The run and its turns, from what was read of its journal. `result` is there once nothing more is needed."""
+    """The run and its turns, from what was read of its journal. `result` is set once nothing more is needed."""
 
     __slots__ = ("_end", "_is_from_snapshot", "_past", "_run_id", "_tail", "bad_snapshot", "needs", "result")
 
@@ -71,7 +70,7 @@ class Load:
             self._follow(past, turns[1:])
 
     def give(self, blobs: Mapping[str, bytes] | BlobNotFound | CorruptJournal) -> None:
-        """The blobs that are needed, or why one of them is not to be had."""
+        """Takes the needed blobs, or why one is missing."""
         past, self._past, self.needs = self._past, None, ()
         assert past is not None, "nothing is needed"
         try:
@@ -103,7 +102,7 @@ class Load:
         return Loaded(run, [*turns, *self._tail], plain)
 
     def _finish(self, loaded: Loaded) -> None:
-        """A journal that ends too early is corrupt: every row that is left may hold, and nothing can follow it."""
+        """Checks the end: a journal that ends too early is corrupt, even if every remaining row is valid."""
         reached = loaded.run.ordinal
         if reached < self._end:
             found = f"ends with row {reached}" if reached else "is missing"
@@ -112,8 +111,8 @@ class Load:
 
 
 def since_snapshot(run_id: str, rows: Sequence[Row], snapshot: Snapshot) -> tuple[Past, list[Turn]]:
-    """What a snapshot, or a stand-in that came after it, holds, and the turns since. The first row is the one that the
-    snapshot covers last: only with the same checksum is it a snapshot of this journal."""
+    """The contents of a snapshot, or of a later stand-in, and the turns since. The first row is the last one that the
+    snapshot covers: if its checksum differs, the snapshot is not of this journal."""
     if rows and is_compacted(rows[0]):
         turns = decode_rows(rows)
         past = stand_in_of(turns)
@@ -125,14 +124,14 @@ def since_snapshot(run_id: str, rows: Sequence[Row], snapshot: Snapshot) -> tupl
 
 
 def stand_in_of(turns: Sequence[Turn]) -> Past | None:
-    """What a compacted journal begins with."""
+    """The stand-in at the beginning of a compacted journal."""
     first = turns[0].events[0] if turns and turns[0].events else None
     return past_of(first) if isinstance(first, e.Compacted) else None
 
 
 def run_of_row(row: RunRow, stored: Sequence[Row]) -> Run:
-    """As much of a fold as a row can give: for pausing a run whose journal, of which this much is stored, cannot be
-    read. What is written follows its last row, if that is there."""
+    """As much of a fold as a row gives: for pausing a run whose journal, stored up to there, cannot be read. What is
+    written follows its last row, if it exists."""
     is_whole = bool(stored) and stored[-1].ordinal == row.next_ordinal - 1
     return Run(
         row.id,

@@ -1,4 +1,4 @@
-"""What can happen to a run that is held: the inputs of its machine, a closed set. Each says when it happened."""
+"""The inputs of the machine of a held run, a closed set. Each has its time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from holdfast.turn.outcome import Outcome
 
 
 class Given(msgspec.Struct, frozen=True, gc=False):
-    """Something that happened."""
+    """An input."""
 
     at: datetime
 
 
 class Opened(Given, frozen=True):
-    """The run stands where its journal ends: claimed cold or warm, about to be born, or read again after a refusal.
+    """The run is where its journal ends: claimed cold or warm, about to be created, or read again after a refusal.
 
     `kept` are inputs of the refused turn, `messages` what is unread in its inbox, up to number `last`.
     """
@@ -35,8 +35,8 @@ class Opened(Given, frozen=True):
 
 
 class Landed(Given, frozen=True):
-    """A body ended. `progress` is how far it said it was; `stopped` why it was asked to end, None if it was not; `sent`
-    what it sent to streams, all of which is durable."""
+    """A body ended. `progress` is its last reported progress; `stopped` is why it was asked to end, None if it was not;
+    `sent` is what it sent to streams, all durable."""
 
     key: str
     outcome: Outcome
@@ -46,7 +46,7 @@ class Landed(Given, frozen=True):
 
 
 class Held(Given, frozen=True):
-    """A body ended well, and what it wrote waits in an open transaction for the turn that takes its value in."""
+    """A body succeeded, and its writes wait in an open transaction for the turn that takes its value."""
 
     key: str
     value: bytes
@@ -64,33 +64,33 @@ class News(Given, frozen=True):
 
 
 class TimeCame(Given, frozen=True):
-    """A time that was asked for. `is_looking`: the inbox is about to be read."""
+    """A requested time has come. `is_looking`: the inbox is about to be read."""
 
     is_looking: bool = False
 
 
 class Verdict(Given, frozen=True):
-    """The store's word on the turn that was submitted; `no` is the number of a run that was born with it."""
+    """The verdict on the submitted turn; `no` is the number of a run that was created with it."""
 
     said: Settlement
     no: int = 0
 
 
 class Unknown(Given, frozen=True):
-    """What became of the turn that was submitted cannot be found out here."""
+    """The outcome of the submitted turn cannot be found out here."""
 
     why: str
 
 
 class Released(Given, frozen=True):
-    """The store took the run back; `is_ours` is false if another worker has it."""
+    """The store released the run; `is_ours` is false if another worker has it."""
 
     is_ours: bool
 
 
 class Places(Given, frozen=True):
-    """The store's word on places: of the steps that `asked` these are `granted`. `is_ours` is false if the store does
-    not count the run as held here: then none of them stands in line."""
+    """The store's answer on places: of the steps that `asked`, these are `granted`. `is_ours` is false if the store
+    does not list the run as held here: then none of them waits in line."""
 
     asked: tuple[str, ...]
     granted: tuple[str, ...] = ()
@@ -104,7 +104,7 @@ class Unreadable(Given, frozen=True):
 
 
 class Drain(Given, frozen=True):
-    """The worker is shutting down: the run is given back as soon as it is quiet."""
+    """The worker is shutting down: the run is released once its bodies have ended."""
 
 
 class Lost(Given, frozen=True):

@@ -1,4 +1,4 @@
-"""What a run is about to do once it is quiet."""
+"""What a run will do once its bodies have ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Intent(Enum):
-    """Why a run is given back as soon as no body runs; mostly it is not."""
+    """Why a run is released as soon as no body runs; usually it is not."""
 
     STAY = "stay"
     HOLD = "hold"  # a gate holds its steps
@@ -21,7 +21,7 @@ class Intent(Enum):
         __hash__ = object.__hash__  # as identity says, without a call
 
     def at_gate(self, draft: Draft, *, is_held: bool) -> Intent:
-        """After a turn that met a gate: steps that are held do not begin, and what is not held stays."""
+        """The intent after a turn at a gate: held steps do not begin, and the rest is unchanged."""
         if self is Intent.STAY and is_held and draft.asks_for_steps:
             return Intent.HOLD
         return Intent.STAY if self is Intent.HOLD and not is_held else self

@@ -2,7 +2,7 @@
 
 A limited step is recorded in two turns. The first schedules it and says that it waits; then the store is asked for its
 places; the second, which the store's yes brings, says that it begins, and its body starts once that is durable. So the
-row of a turn never depends on what the store answers, and whoever finds a run after a crash knows from its journal
+row of a turn never depends on what the store answers, and the next worker of a run knows from its journal
 alone whether a body had begun. Pure.
 """
 

@@ -1,8 +1,8 @@
-"""One run that is held, as a machine: something happened in, what to do out.
+"""One held run as a machine: inputs in, effects out. It decides and does nothing.
 
-It decides and does nothing. There is no store, no event loop, no clock and no log here: time comes with the inputs,
-chance is injected, and a step or transaction is a key. It calls the program itself. `states.ALLOWED` says which states
-follow which; `docs/explanation/how-a-run-is-executed.md` draws it.
+There is no store, no event loop, no clock and no log here: time comes with the inputs, randomness is injected, and a
+step or transaction is a key. It calls the program itself. `states.ALLOWED` says which states follow which;
+`docs/explanation/how-a-run-is-executed.md` draws it.
 
 Invariants: one turn is on its way at a time, and the fold is ahead of the store only then. A body starts only after the
 row that records its attempt is durable, and is asked to stop only after the row that does without it is. A run that is
@@ -50,19 +50,19 @@ class Machine(Writer):
 
     @property
     def is_settling(self) -> bool:
-        """Whether the store is being asked: its answer will tell how the run stands."""
+        """Whether the store is being asked; its answer will say whether the run is still ours."""
         return self.state in WAITS_FOR_STORE
 
     @property
     def is_ending(self) -> bool:
-        """Whether the turn on its way is the run's end. From any thread."""
+        """Whether the pending turn is the run's end. From any thread."""
         draft = self._draft
         return draft is not None and draft.is_terminal
 
     # -- inputs --------------------------------------------------------------------------------------------------------
 
     def take(self, given: i.Input) -> list[f.Effect]:
-        """Takes one input; what is to be done for it, in order."""
+        """Takes one input and returns its effects, in order."""
         self._effects = effects = list[f.Effect]()
         if self.state is State.NEW and not isinstance(given, i.Opened | i.Lost):
             self._expect()
@@ -98,7 +98,7 @@ class Machine(Writer):
                 self._lose(given.why, given.event)
             case i.Unknown():
                 self._expect(State.WRITING)
-                self._lose(f"what became of its transaction is not known: {given.why}", "abandoned")
+                self._lose(f"the outcome of its transaction is unknown: {given.why}", "abandoned")
                 effects.append(f.Doubt())
             case i.Unreadable():
                 self._expect(State.REBUILDING)
@@ -115,8 +115,8 @@ class Machine(Writer):
     # -- one beginning -------------------------------------------------------------------------------------------------
 
     def _open(self, given: i.Opened, at: datetime) -> None:
-        """Decides what becomes of the steps in flight, and takes the first turn. Of a run that was read again the
-        bodies that run are left alone, and what its refused turn had taken comes first."""
+        """Decides about the steps in flight, and takes the first turn. If the run was read again, its running bodies
+        stay, and the inputs of its refused turn come first."""
         self._expect(State.NEW, State.REBUILDING)
         if self.state is State.GONE:
             self._effects.append(f.Close(given.program))
@@ -139,7 +139,7 @@ class Machine(Writer):
             self._turn(at, is_needed=is_again or bool(self._unstarted) or not program.has_begun)
 
     def _take_up(self, run: Run, program: Program) -> None:
-        """The steps in flight: those that the refused turn settled, or whose bodies still run, are left alone."""
+        """The steps in flight to restart, without those that the refused turn settled or whose bodies still run."""
         if not run.steps:  # a run that begins
             self._commands, self._unstarted = {}, []
             self._claimed = e.Claimed(worker=self._rules.worker) if run.epoch != self.epoch else None
@@ -159,7 +159,7 @@ class Machine(Writer):
         self._inputs += outcomes
 
     def _take_up_limited(self, run: Run, claimed: e.Claimed) -> e.Claimed:
-        """Of the steps that are to start: those under limits want a place first, unless they have it."""
+        """Of the steps to start, those under limits need a place first, unless they have one."""
         lines = self._lines_of_run()
         lines.forget()
         limited = {key for key, command in self._commands.items() if command.spec.limits}
@@ -174,8 +174,8 @@ class Machine(Writer):
         return msgspec.structs.replace(claimed, begun=tuple(key for key in claimed.begun if key not in limited))
 
     def _is_early(self, at: datetime) -> bool:
-        """The body is to begin later (a delayed start, a new pass), and a message woke the run before: leave it where
-        it is, unless the message ends it."""
+        """Whether the body must begin later (a delayed start, a new pass) and a message woke the run early: then it
+        stays, unless the message ends it."""
         run = self.run
         has_begun = self.program.has_begun
         begins_at = run.retry.at if run.retry is not None else None if has_begun else rules.begins_at(run, self._inputs)
@@ -209,7 +209,7 @@ class Machine(Writer):
                 self._inputs.append(event)
 
     def _news(self) -> None:
-        """During a write its verdict mostly tells, and often the run is over then."""
+        """Looks at the inbox. During a write the verdict tells, and often the run is over then."""
         if self.state in WAITS_FOR_STORE:
             self._has_news = True
         elif self.state is not State.GONE:
@@ -303,7 +303,7 @@ class Machine(Writer):
             self._turn(at)
 
     def _leave_with(self, draft: Draft, *, is_leaving: bool) -> None:
-        """The run has ended, or is parked, paused or given back with this turn."""
+        """Leaves the run, which has ended or is parked, paused or released with this turn."""
         last = draft.outputs[-1] if draft.ends_pass else None
         is_over = draft.is_terminal or is_leaving or any(isinstance(x, e.Paused) for x in draft.inputs)
         anew = last if isinstance(last, e.Continued) and not is_over else None
@@ -322,7 +322,8 @@ class Machine(Writer):
                 self._effects.append(start)
 
     def _abandon(self, key: str) -> None:
-        """Asks the body to stop. What never began, and did not land just now, has an outcome too: sagas wait for it."""
+        """Asks the body to stop. A step that never began, and did not just land, gets an outcome too: sagas wait for
+        it."""
         step = self.run.steps.get(key)
         self._effects += self._flight.stop(key, step, "the workflow no longer wants it")
         has_landed = any(isinstance(x, e.StepCompleted | e.StepFailed) and x.key == key for x in self._inputs)
@@ -346,7 +347,7 @@ class Machine(Writer):
         self._forget_bodies("the run was given back")
 
     def _lose(self, why: str, event: str) -> None:
-        """Another worker owns this run, or soon will: give it up without writing."""
+        """Another worker owns this run, or soon will: gives it up without writing."""
         if self.state is State.GONE:
             return
         self._effects.append(f.Dropped(why, event))
@@ -354,12 +355,12 @@ class Machine(Writer):
         self._leave(f.Leave(is_warm=False, is_over=False))  # the fold may be ahead of the store
 
     def _ask_again(self, at: datetime) -> None:
-        """A place may be free."""
+        """Asks for places again: one may be free."""
         if self._lines is not None and self._lines.waiting and self.state not in WAITS_FOR_STORE:
             self._ask_for_places(at, again=True)
 
     def _tell_lines(self, *, is_over: bool) -> None:
-        """The run is no longer held: its places are free, and what waits may have been woken meanwhile."""
+        """Frees the places of a run that is no longer held; its waiters may have been woken meanwhile."""
         if self._lines is not None and (move := self._lines.parting(is_over=is_over)) is not None:
             self._effects.append(move)
 
@@ -378,7 +379,7 @@ class Machine(Writer):
         self._effects.append(how)
 
     def _forget_bodies(self, why: str) -> None:
-        """The run does without its bodies from now on."""
+        """Ignores its bodies from now on."""
         flight = self._flight
         if flight.held:
             self._effects += flight.give_up_held()

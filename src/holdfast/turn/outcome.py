@@ -1,4 +1,4 @@
-"""What came of the body of a step."""
+"""The outcome of the body of a step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.ports.transactions import OpenTransaction
 
 
 class Succeeded(msgspec.Struct, frozen=True):
-    """The body returned; the value, encoded. `transaction` holds what it wrote, and waits for the turn."""
+    """The body returned; the encoded value. `transaction` holds what it wrote, and waits for the turn."""
 
     value: bytes
     transaction: OpenTransaction | None = None
@@ -39,12 +39,12 @@ Outcome: TypeAlias = Succeeded | Broke
 MISTAKES = frozenset(
     {NameError, UnboundLocalError, ImportError, ModuleNotFoundError, SyntaxError, IndentationError, TabError}
 )
-"""Errors of code that is wrong as it is written."""
+"""Errors of code that is wrong as written."""
 
 
 def classify(error: BaseException, spec: StepSpec, retry: Retry | None = None) -> Broke:
-    """What an exception that left the body of a step means. What `retry` says of errors decides whether it is tried
-    again, also for one that is declared; an error of its predicate is the outcome."""
+    """Classifies an exception from the body of a step. `retry` decides whether it is retried, also for a declared one;
+    an error of its predicate is the outcome."""
     failure = from_exception(error, declared=spec.raises)
     if isinstance(error, Permanent | UsageError | InvalidInput) and not failure.declared:
         return Broke(failure, is_final=True, error=error)
@@ -65,7 +65,7 @@ def classify(error: BaseException, spec: StepSpec, retry: Retry | None = None) -
 
 
 def _limit_of(error: RetryAfter, spec: StepSpec) -> str:
-    """The name of the limit that it quiets; `InvalidInput` if the step does not stand under it."""
+    """The name of the limit to pause. Raises `InvalidInput` if the step does not have that limit."""
     if error.limit is None:
         return ""
     name = getattr(error.limit, "name", error.limit)
@@ -78,8 +78,8 @@ def _limit_of(error: RetryAfter, spec: StepSpec) -> str:
 
 
 def is_mistake(error: BaseException, spec: StepSpec) -> bool:
-    """Whether the code is wrong, so that trying it again cannot help: a name or module that is not there, or a call
-    that does not fit the function. An `AttributeError` is not: it also comes from data."""
+    """Whether the code is wrong, so that a retry cannot help: a missing name or module, or a call that does not match
+    the function. An `AttributeError` is not: it also comes from data."""
     if type(error) in MISTAKES:  # not a subclass: that of a parser tells of its input
         return True
     if type(error) is not TypeError:

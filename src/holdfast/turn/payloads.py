@@ -1,4 +1,4 @@
-"""Payloads that events carry: in place, or as the name of a blob."""
+"""Payloads of events: inline, or as the name of a blob."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ READ_BY_PROGRAMS = (
 
 
 def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
-    """Names of the blobs a program will read."""
+    """Names of the blobs that a program will read."""
     wanted: set[str] = set()
     for turn in turns:
         for event in turn.events:
@@ -46,7 +46,7 @@ def blobs_named(turns: Iterable[Turn]) -> set[str]:
 
 
 def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
-    """The event with its payload in place."""
+    """The event with its payload inline."""
     if isinstance(event, e.Adopted):
         facts: Any = tuple(inline(fact, blobs) for fact in event.facts)
         return e.Adopted(facts=facts)
@@ -56,15 +56,15 @@ def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
 
 
 def offload_all(events: list[e.AnyEvent], blobs: dict[str, bytes]) -> None:
-    """Makes the events what is journaled, see `offload`. Most payloads are small and refer to nothing."""
+    """Makes the events ready for the journal, see `offload`. Most payloads are small and refer to nothing."""
     for place, event in enumerate(events):
         if isinstance(event, e.Carrier) and (len(event.value) > MAX_INLINE or MARK in bytes(event.value)):
             events[place] = offload(event, blobs)
 
 
 def offload(event: e.AnyEvent, blobs: dict[str, bytes]) -> e.AnyEvent:
-    """The event as it is journaled: it says what its payload refers to, and a large payload goes to `blobs`. What came
-    with references, or as a blob, was made elsewhere."""
+    """The event for the journal: with the references of its payload, and with a large payload moved to `blobs`. One
+    that came with references, or as a blob, was made elsewhere."""
     if isinstance(event, e.Carrier) and not event.blob and not event.refs:
         value, blob, refs = c.carry(bytes(event.value), blobs)
         if blob or refs:

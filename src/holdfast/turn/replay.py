@@ -1,8 +1,8 @@
-"""A journal gone through again with today's definitions: from its turns to a program that stands where they end.
+"""Replays a journal with the current definitions: from its turns to a program that is where they end.
 
-`Replay` reads nothing. It says which blobs it needs, is given them, and goes through the turns: all at once, or one by
-one (`step`). No body runs and nothing is written. Its result is the program, or both sides of the first difference, or
-what this process lacks.
+`Replay` reads nothing. It says which blobs it needs, is given them, and replays the turns: all at once, or one by one
+(`step`). No body runs and nothing is written. Its result is the program, or both sides of the first difference, or what
+this process lacks.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from holdfast.turn.payloads import blobs_wanted, inline
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """The program stands where the journal ends."""
+    """The program is where the journal ends."""
 
     program: Program
 
 
 class Parted(msgspec.Struct, frozen=True):
-    """The code asks for something other than the journal holds, at that row; the error says all of it."""
+    """The code asks for something different from the journal, at that row; the error describes both."""
 
     row: int
     journal: str
@@ -82,7 +82,7 @@ class Replay:
             self.result = Missing(f"workflow {self.run.workflow} {self.run.version} is not registered here")
 
     def give(self, blobs: Mapping[str, bytes]) -> None:
-        """The blobs that are needed; `BlobNotFound` if one of them is not among them."""
+        """Takes the needed blobs. Raises `BlobNotFound` if one is missing."""
         lost = sorted(name for name in self.needs if name not in blobs)
         if lost:
             raise BlobNotFound(f"run {self.run.id}: its journal names blob {lost[0]}, which is not there")
@@ -98,7 +98,7 @@ class Replay:
             self._ask_for_payloads()
 
     def step(self) -> Turn | None:
-        """Goes through the next turn and returns it; None if there is none, and `result` says how it ended."""
+        """Replays the next turn and returns it; None at the end, when `result` says how it ended."""
         if self.result is not None:
             return None
         turns = self._turns[self._at : self._at + 1]
@@ -109,7 +109,7 @@ class Replay:
         return turns[0] if turns else None
 
     def finish(self) -> Result:
-        """Goes through all the turns that are left."""
+        """Replays all remaining turns."""
         if self.result is None:
             turns, self._at = self._turns[self._at :], len(self._turns)
             self._go_through(turns)
@@ -117,7 +117,8 @@ class Replay:
         return self.result
 
     def close(self) -> bool:
-        """Ends the program, if there is one. False if its code would not end: it is left behind, without effects."""
+        """Ends the program, if there is one. Returns False if its code would not end: it is left behind, without
+        effects."""
         program, self.program = self.program, None
         if program is not None and not program.close():
             self.is_left_behind = True
@@ -157,7 +158,7 @@ class Replay:
 def begun(
     run: Run, turn: Turn, blobs: Iterable[tuple[str, object]], registry: Registry, settings: Settings
 ) -> Program | None:
-    """The program of a run that has only its first row, from memory; None if its definition is not known here."""
+    """The program of a run that has only its first row, from memory; None if its definition is unknown here."""
     spec = registry.of(run)
     if spec is None:
         return None
@@ -171,7 +172,7 @@ def begun(
 def begun_anew(
     run: Run, start: e.Continued, blobs: Mapping[str, bytes], registry: Registry, settings: Settings
 ) -> Program | None:
-    """The program of the life that begins with `continue_as`, from memory; None if its journal has to be read."""
+    """The program of the pass that begins with `continue_as`, from memory; None if its journal must be read."""
     spec = registry.of(run)
     start = cast("e.Continued", inline(start, blobs)) if start.blob in blobs else start
     if spec is None or start.blob or any(signal.blob for signal in run.buffered.values()):

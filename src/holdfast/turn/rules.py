@@ -1,4 +1,4 @@
-"""What a turn becomes: rules that stand above the program's own wishes. Pure."""
+"""The rules of a turn, which take precedence over the program. Pure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from holdfast.turn.draft import Draft
 from holdfast.turn.outcome import Broke, Outcome, Succeeded
 
 COUNTED = frozenset((e.StepScheduled, e.SleepStarted, e.WaitStarted, e.ChildStarted, e.AttemptStarted))
-"""What counts against the step limit."""
+"""Commands that count against the step limit."""
 
 NOT_KEPT = (e.Claimed, e.Released, e.Limited, e.AttemptStarted, e.DeadlineReached, e.TimerFired)
-"""Of the inputs of a refused turn: what time brought it brings again, by the clock of the turn that follows."""
+"""Inputs of a refused turn that come from time: they come again, by the clock of the next turn."""
 
 
 class Rules(msgspec.Struct, frozen=True, eq=False):
-    """What deciding needs to know of its surroundings."""
+    """What the rules need to know."""
 
     settings: Settings
     worker: str
@@ -47,7 +47,8 @@ def decide(
     rules: Rules,
     limit: int | None,
 ) -> Draft:
-    """The draft of a turn: what came in, and what becomes of what the program asked for. `limit`: see `step_limit`."""
+    """The draft of a turn: its inputs, and the outputs that follow from the program's commands. `limit`: see
+    `step_limit`."""
     outputs: list[e.AnyEvent] = []
     blobs: dict[str, bytes] = {}
     parts: list[TurnParts] = []
@@ -73,7 +74,7 @@ def decide(
 def _emit(
     run: Run, command: c.Emit, inputs: Sequence[e.AnyEvent], outputs: list[e.AnyEvent], parts: list[TurnParts]
 ) -> None:
-    """A part for a stream. Those that follow each other are one event and one row."""
+    """A part for a stream. Consecutive parts are one event and one row."""
     last = outputs[-1] if outputs else None
     if isinstance(last, e.Streamed) and last.name == command.name:
         outputs[-1] = e.Streamed(name=last.name, parts=last.parts + 1)
@@ -84,16 +85,16 @@ def _emit(
 
 
 def _number(run: Run, inputs: Sequence[e.AnyEvent]) -> int:
-    """Of the pass. One that begins in this turn is not in the fold yet."""
+    """The number of the pass. One that begins in this turn is not in the fold yet."""
     return max([run.passes, *(x.number for x in inputs if isinstance(x, e.PassStarted))])
 
 
 def taken_up(
     run: Run, commands: Mapping[str, c.RunStep], worker: str, *, but: Container[str] = (), unbegun: Container[str] = ()
 ) -> tuple[list[e.AnyEvent], e.Claimed, list[str]]:
-    """What becomes of steps in flight at a claim: outcomes of those that are not tried again, the claim, and the keys
-    of those whose bodies start. In a session that reads its journal again, `but` are those whose bodies still run or
-    have landed, and `unbegun` those whose bodies had not begun."""
+    """Decides about steps in flight at a claim: outcomes of those that are not retried, the claim, and the keys of
+    those whose bodies start. In a session that reads its journal again, `but` are those whose bodies still run or have
+    landed, and `unbegun` those whose bodies had not begun."""
     restarted: list[str] = []
     waiting: list[str] = []
     begun: list[str] = []
@@ -122,7 +123,7 @@ def step_limit(spec: WorkflowSpec, settings: Settings) -> int | None:
 
 
 def impose_end(run: Run, at: datetime, inputs: list[e.AnyEvent]) -> Draft:
-    """The clean-up of a cancelled or overdue run took longer than its grace."""
+    """The end of a cancelled or overdue run whose clean-up took longer than its grace."""
     undone = tuple(run.undoable)
     if run.cancel is not None:
         reason = f"{run.cancel.reason} (the clean-up did not end within its grace)".strip()
@@ -158,7 +159,7 @@ def _with_undone(run: Run, draft: Draft) -> e.AnyEvent:
 
 
 def name_left(draft: Draft, keys: tuple[str, ...]) -> None:
-    """An end says which steps it does not wait for. So no body has to be stopped before it is durable."""
+    """Adds to an end the steps that it does not wait for, so that no body has to be stopped before it is durable."""
     if keys and draft.is_terminal:
         draft.outputs[-1] = msgspec.structs.replace(draft.outputs[-1], left=keys)
 
@@ -189,13 +190,13 @@ def after_refusal(refused: Sequence[e.AnyEvent], since: Sequence[e.AnyEvent]) ->
 
 
 def place_of_update(inputs: Sequence[e.AnyEvent]) -> int:
-    """Where an update goes among the inputs of a turn: before outcomes, and after the messages that came earlier."""
+    """The position of an update among the inputs of a turn: before outcomes, and after earlier messages."""
     kinds = (e.CancelRequested, e.SignalReceived, e.TopicReceived, e.MessageDropped)
     return max((place + 1 for place, event in enumerate(inputs) if isinstance(event, kinds)), default=0)
 
 
 def pause_reason(error: Exception | None) -> e.PauseReason:
-    """Why a run whose program cannot continue is paused; no error: because it seems to end its workers."""
+    """Why a run whose program cannot continue is paused; without an error: because it seems to kill its workers."""
     if error is None:
         return "quarantined"
     if isinstance(error, Diverged):
@@ -214,14 +215,14 @@ def stuck(where: str) -> e.Paused:
 
 
 def delivered(program: Program, inputs: Sequence[e.AnyEvent]) -> list[e.AnyEvent]:
-    """What the program waits for and has arrived: the turn that sent it is durable, and neither the inbox, which has
-    been read since, nor the inputs say otherwise."""
+    """Receipts of signals that have arrived: the turn that sent them is durable, and neither the inbox, which was read
+    since, nor the inputs say otherwise."""
     told = {x.key for x in inputs if isinstance(x, e.SendSettled)}
     return [e.SendSettled(key=key, to=to) for key, to in program.awaited_sends().items() if key not in told]
 
 
 def brought_by_time(run: Run, timers: Sequence[str], at: datetime, grace: timedelta) -> list[e.AnyEvent]:
-    """Retries, the deadline and these timers, which have come due, in the order in which they are taken."""
+    """Due retries, the deadline and timers, in the order in which they are taken."""
     due: list[e.AnyEvent] = []
     for key, retry_at in run.retries.items():
         if retry_at <= at:
@@ -236,7 +237,7 @@ def brought_by_time(run: Run, timers: Sequence[str], at: datetime, grace: timede
 
 
 def redacted(outcome: Outcome, redaction: Redaction) -> Outcome:
-    """The outcome without what the run keeps secret."""
+    """The outcome without the run's secrets."""
     if redaction and isinstance(outcome, Broke):
         return msgspec.structs.replace(outcome, failure=redaction.failure(outcome.failure), error=None)
     return outcome
@@ -251,8 +252,8 @@ def event_of(
     at: datetime,
     chance: Callable[[], float],
 ) -> e.AnyEvent | None:
-    """What the journal will say of an outcome; None if nothing is to be said. `stopped` is why the body was asked to
-    end, None if it was not."""
+    """The journal's event for an outcome; None if there is none. `stopped` is why the body was asked to end, None if it
+    was not."""
     step = run.steps.get(command.key)
     if step is None:
         return None
@@ -286,7 +287,7 @@ def never_began(step: OpenStep) -> e.StepFailed:
 
 
 def _failure_of(outcome: Broke, stopped: str | None, *, is_wanted: bool) -> Failure | None:
-    """What a stopped body means; None if the run's end stopped it: then it has no outcome, and the row names it."""
+    """The failure of a stopped body; None if the run's end stopped it: then it has no outcome, and the row names it."""
     if outcome.failure.type != STOPPED or not is_wanted:
         return outcome.failure
     if stopped is None:

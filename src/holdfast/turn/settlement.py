@@ -1,7 +1,7 @@
-"""What a turn settles of the updates that were put to its run. Pure.
+"""The updates that a turn settles. Pure.
 
-The program answers, refuses or leaves; an operator drops; and an end, or a `continue_as` that leaves a question behind
-which was taken, refuses whatever is open. So no question outlives the run that it was put to.
+The program answers, refuses or leaves one; an operator drops one; and an end, or a `continue_as` after a question was
+taken, refuses all open ones. So no question outlives its run.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from holdfast.turn.draft import Draft
 
 
 def questions(run: Run, draft: Draft) -> dict[str, str]:
-    """The updates that are open when the turn begins, and those that it takes in, by message: their names."""
+    """The open updates at the beginning of the turn and those that it takes in: message to name."""
     received = {x.message: x.name for x in draft.inputs if type(x) is e.UpdateReceived}
     return {**run.asked, **received}
 
 
 def settled(run: Run, draft: Draft, asked: dict[str, str]) -> tuple[UpdateAnswer, ...]:
-    """What the turn, which the fold has taken, makes of them."""
+    """The outcomes of these in the turn, which the fold has taken."""
     answers = {x.message: x for x in (*_answered(draft), *_dropped(draft))}
     still = {} if draft.is_terminal else run.asked
     why = _why(run)
@@ -35,12 +35,12 @@ def settled(run: Run, draft: Draft, asked: dict[str, str]) -> tuple[UpdateAnswer
 
 
 def at_end(run: Run, unread: Iterable[str]) -> tuple[UpdateAnswer, ...]:
-    """What an end that a run's program is not asked about makes of the updates that are still in its inbox."""
+    """The outcomes of unread updates at an end that does not involve the program."""
     return tuple(refusal(message, "ended", _why(run)) for message in unread)
 
 
 def refusal(message: str, outcome: Outcome, why: str) -> UpdateAnswer:
-    """No answer, and why."""
+    """A refusal with its reason."""
     return UpdateAnswer(message, outcome, msgspec.json.encode(why))
 
 
@@ -57,7 +57,7 @@ def _answered(draft: Draft) -> Iterator[UpdateAnswer]:
 
 
 def answer_of(event: e.Answered) -> UpdateAnswer:
-    """The answer as a store keeps it."""
+    """The answer in stored form."""
     return UpdateAnswer(event.message, event.outcome, bytes(event.value), event.blob, references_of((event,)))
 
 

@@ -1,4 +1,4 @@
-"""Where a load and a replay get what they need: a store. The one module of this package that awaits."""
+"""Reads from a store what a load and a replay need. The only module of this package that awaits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _tell_nobody(run: str, why: Exception) -> None:
 
 
 async def read_journals(store: Store, wanted: Mapping[int, int], long: int) -> dict[int, Journal]:
-    """The journals of runs, by number; `wanted` says where each ends. Those with at least `long` rows (0: none) are
-    looked up among the snapshots first."""
+    """The journals of runs, by number; `wanted` says where each ends. Snapshots are looked up first for those with at
+    least `long` rows (0: none)."""
     lengthy = [no for no, ordinal in wanted.items() if 0 < long <= ordinal]
     snapshots: Mapping[int, Snapshot] = await store.snapshots(lengthy) if lengthy else {}
     first = {no: snapshots[no].ordinal if no in snapshots else 1 for no in wanted}
@@ -33,8 +33,7 @@ async def load(
     *,
     tell: Callable[[str, Exception], None] = _tell_nobody,
 ) -> Loaded:
-    """The run and its turns; without `journal` its rows are read. A snapshot that is of no use is told of, and
-    dropped."""
+    """The run and its turns; without `journal`, reads its rows. An invalid snapshot is reported and dropped."""
     work = Load(run_id, journal if journal is not None else Journal((await store.read({no: 1}))[no]))
     while work.result is None:
         if work.bad_snapshot is not None:

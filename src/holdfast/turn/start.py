@@ -1,4 +1,4 @@
-"""A run to be made: its first row, and what its row in the store says."""
+"""A new run: its first row, and its row in the store."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def new_run(
     replaces: Replaced | None = None,
     joins: Joining | None = None,
 ) -> tuple[NewRun, Turn]:
-    """A run to be made: its first row, and what its row says. `references`: what is to be kept for it besides what its
-    first facts refer to."""
+    """A new run: its first row, and its row in the store. `references`: what to keep for it besides what its first
+    events refer to."""
     if started.available_at is not None or started.deadline is not None or started.keep is not None:
         started = _kept(started)
     events: tuple[e.AnyEvent, ...] = (started,) if adopted is None else (started, adopted)
@@ -78,10 +78,12 @@ def succeeding(new: NewRun, turn: Turn, replaces: Replaced, after: tuple[str, ..
 
 
 def _kept(started: e.Started) -> e.Started:
-    """The same with instants in UTC; `InvalidInput` if one of them, or how long to keep the run, cannot be stored."""
+    """The start with instants in UTC. Raises `InvalidInput` if one of them, or the retention, cannot be stored."""
     begins, deadline = started.available_at, started.deadline
     if started.keep is not None and started.keep > LONGEST_KEPT:
-        raise InvalidDuration(f"keep: {started.keep.days} days is more than 10,000 years. Leave it out: for ever.")
+        raise InvalidDuration(
+            f"keep: {started.keep.days} days is more than 10,000 years. Leave keep out to keep runs for ever."
+        )
     if begins is None and deadline is None:
         return started
     return msgspec.structs.replace(

@@ -1,7 +1,7 @@
-"""The states of a run that is held, and which follow which: a table that the tests prove and the docs draw.
+"""The states of a held run and their transitions: a table that the tests prove and the docs draw.
 
-`ALLOWED` is not interpreted at run time. What it says the machine does, for every state and every input, is proven in
-tests/unit/turn; an input that a state cannot get is refused.
+`ALLOWED` is not interpreted at run time. tests/unit/turn proves that the machine follows it for every state and every
+input; an impossible input is refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.turn.inputs import (
 
 
 class State(Enum):
-    """Where a run stands between two inputs."""
+    """The state of a run between two inputs."""
 
     NEW = "new"  # not opened yet
     IDLE = "idle"  # no body runs: it waits for a near time or for children, without a slot
@@ -90,4 +90,4 @@ ALLOWED: Mapping[tuple[State, type[Input]], Next] = {
     (_GONE, Drain): frozenset((_GONE,)),
     (_GONE, Lost): frozenset((_GONE,)),
 }
-"""(state, input) → the states that may follow; a pair that is missing cannot be, and is refused."""
+"""(state, input) → the possible next states. A missing pair is impossible, and is refused."""

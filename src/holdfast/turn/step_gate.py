@@ -1,7 +1,7 @@
-"""Step gates: may the steps that a run asks for begin now? If not, it gives itself back, and they wait.
+"""Step gates decide whether the steps that a run asks for may begin now. If not, the run is released, and they wait.
 
-A gate is asked about a run and what came in. A run whose steps are held is parked with them unstarted, until a message
-or a time wakes it. Rounds, the breadth-first order of a batch, are one gate.
+A gate sees the run and its inputs. A run whose steps are held is parked, until a message or a time wakes it. Rounds,
+the breadth-first order of a batch, are one gate.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class StepGate(Protocol):
     """Decides whether steps begin."""
 
     def holds(self, run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
-        """Whether steps that have not begun, or are asked for now, have to wait."""
+        """Whether steps that have not begun, or are asked for now, must wait."""
         ...
 
 
 class Rounds:
-    """The parent of many runs lets all of them do their next steps before any does the ones after."""
+    """A parent of many runs lets all of them do their next steps before any does later ones."""
 
     def holds(self, run: Run, inputs: Sequence[e.AnyEvent]) -> bool:
-        """Whether they are for the run's next round."""
+        """Whether the steps belong to the run's next round."""
         is_stopping = run.cancel is not None or run.past_deadline is not None
         return must_wait(run.round, inputs, is_stopping=is_stopping)
 
@@ -35,5 +35,5 @@ ROUNDS = Rounds()
 
 
 def gate_of(run: Run) -> StepGate | None:
-    """The gate that the steps of a run stand before; mostly there is none."""
+    """The gate for the steps of a run; usually None."""
     return ROUNDS if run.round else None

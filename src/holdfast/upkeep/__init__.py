@@ -1,4 +1,4 @@
 """What keeps a store from growing: retention, collection of blobs, snapshots and compaction.
 
-A worker does it by itself, an operator by command; both stand on this.
+Workers do it automatically, operators by command; both use this.
 """

@@ -1,6 +1,6 @@
 """Snapshots and compaction: made from the rows of a journal alone, so every process makes the same ones.
 
-Neither needs a lease. Nothing here fails a turn; what goes wrong is the caller's to report.
+Neither needs a lease. Nothing here fails a turn; the caller reports errors.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from holdfast.turn.source import read_journals
 
 
 def ignore(fact: Fact) -> None:
-    """For a caller that says itself what went wrong."""
+    """For a caller that reports errors itself."""
 
 
 async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings: Settings, tell: Tell = ignore) -> int:
-    """Makes a snapshot of all rows but the newest, and compacts up to it if the journal has grown long; nothing if the
-    one that is stored suffices. Returns the ordinal it reaches (0: there is none)."""
+    """Makes a snapshot of all rows but the newest, and compacts up to it if the journal has grown long; does nothing if
+    the stored one suffices. Returns the ordinal it reaches (0: none)."""
     journal = (await read_journals(store, {no: ordinal}, 1))[no]
     known = journal.snapshot.ordinal if journal.snapshot is not None else 0
     if not is_due(settings.snapshot_every, ordinal, known):
@@ -48,7 +48,7 @@ async def take_snapshot(store: Store, run: str, no: int, ordinal: int, settings:
 
 
 async def compact(store: Store, run: str, no: int, ordinal: int, tell: Tell = ignore) -> int:
-    """Compacts all rows of a run except the newest. Returns how many; 0 also if another was faster."""
+    """Compacts all rows of a run except the newest. Returns how many; 0 also if another process was faster."""
     journal = (await read_journals(store, {no: ordinal}, 1))[no]
     made = await _made(store, run, no, journal, tell)
     if made is None:
@@ -67,7 +67,7 @@ async def compact(store: Store, run: str, no: int, ordinal: int, tell: Tell = ig
 async def _made(
     store: Store, run: str, no: int, journal: Journal, tell: Tell
 ) -> tuple[Past, dict[str, bytes], Row] | None:
-    """The past of all rows but the newest, its new blobs and its last row; None if a snapshot says as much already."""
+    """The past of all rows but the newest, its new blobs and its last row; None if a snapshot already has it."""
     try:
         return await asyncio.to_thread(_advanced, run, journal.rows, journal.snapshot)
     except CorruptJournal as error:

@@ -1,5 +1,5 @@
-"""An event that a run's holder is not asked about: the lease is taken (epoch + 1), the event appended, the lease given
-back. The earlier holder is fenced from there on."""
+"""Writes an event without the run's holder: takes the lease (epoch + 1), appends the event, releases the lease. The
+earlier holder is fenced from then on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ TRIES = 5
 
 
 async def kill(store: Store, run_id: str, *, reason: str, actor: str) -> bool:
-    """Ends the run at once, even if another worker holds it, and lists what was left undone. False if it has ended."""
+    """Ends the run at once, even if another worker holds it, and lists what was not undone. Returns False if it has
+    ended."""
 
     def end(run: Run) -> list[e.AnyEvent]:
         left = tuple(step.key for step in run.in_flight)
@@ -40,7 +41,8 @@ async def kill(store: Store, run_id: str, *, reason: str, actor: str) -> bool:
 async def impose(
     store: Store, run_id: str, events: Callable[[Run], list[e.AnyEvent]], *, steal: bool, only: Status | None = None
 ) -> bool:
-    """Takes the lease, appends, gives it back. False if a live worker holds it, it has ended, or it moved on."""
+    """Takes the lease, appends, releases it. Returns False if a live worker holds it, it has ended, or it has
+    changed."""
     for _ in range(TRIES):
         taken = await store.take(run_id, instance=f"operator-{secrets.token_hex(8)}", steal=steal)
         if taken is None:
@@ -76,7 +78,7 @@ async def impose(
 
 
 async def _unread_updates(store: Store, row: RunRow) -> list[str]:
-    """Updates that no worker will read any more. One that comes meanwhile makes the store refuse the end."""
+    """Updates that no worker will read any more. One that arrives meanwhile makes the store refuse the end."""
     if row.inbox_last <= row.inbox_read:
         return []
     messages = (await store.unread({row.no: row.inbox_read})).get(row.no, ())
@@ -84,8 +86,8 @@ async def _unread_updates(store: Store, row: RunRow) -> list[str]:
 
 
 async def _fold(store: Store, row: RunRow) -> Run:
-    """The run; if its journal does not hold, or rows are missing at its end, as much of it as its row says: an operator
-    can still end it."""
+    """The run. If its journal is damaged, or rows are missing at its end, as much as its row says: an operator can
+    still end it."""
     stored = (await store.read({row.no: 1}))[row.no]
     try:
         run = fold(row.id, decode_rows(stored))

@@ -1,4 +1,5 @@
-"""The row of a limit moved from one revision to the next. Whoever comes second looks again and decides anew."""
+"""Moves the row of a limit from one revision to the next. A process that comes second reads it again and decides
+again."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _decode = msgspec.json.Decoder(LimitState).decode
 
 
 def state_of(stored: StoredLimit) -> LimitState:
-    """What is known of it; `CorruptJournal` if that cannot be read."""
+    """The state of the limit. Raises `CorruptJournal` if it cannot be read."""
     try:
         return _decode(stored.body)
     except (msgspec.DecodeError, ValueError) as error:
@@ -26,7 +27,7 @@ def state_of(stored: StoredLimit) -> LimitState:
 
 
 async def change(store: Store, name: str, decide: Callable[[LimitState], LimitState]) -> StoredLimit:
-    """Changes a limit by hand: `decide` says what it is to be. Returns it as it is now."""
+    """Changes a limit by hand: `decide` computes its new state. Returns the new state."""
     for _ in range(TRIES):
         stored = await store.limit(name)
         if stored is None:
@@ -47,7 +48,7 @@ async def change(store: Store, name: str, decide: Callable[[LimitState], LimitSt
 
 
 async def declare(store: Store, rules: Mapping[str, Rule], *, instance: str) -> None:
-    """A worker says what its steps declare. A limit that it declares unchanged costs one read."""
+    """Declares the limits of a worker's steps. An unchanged one costs one read."""
     if not rules:
         return
     live = {worker.instance for worker in await store.workers() if worker.is_live}
@@ -67,10 +68,10 @@ async def declare(store: Store, rules: Mapping[str, Rule], *, instance: str) -> 
 
 
 def missing(store: Store, name: str) -> LimitNotFound:
-    """There is none of that name."""
+    """The error for an unknown name."""
     return LimitNotFound(f"no limit {name!r} in {store.url}; list what is there: holdfast limits")
 
 
 def contended(name: str) -> StoreContended:
-    """It changes faster than we can."""
+    """The error for a limit that changes faster than we can."""
     return StoreContended(f"limit {name}: other processes changed it {TRIES} times meanwhile. Try again.")

@@ -1,5 +1,5 @@
-"""Keeping a store from growing: trees that retention may take, blobs that nothing refers to. Bounded pieces, each a
-transaction of its own, with a pause in between; it may be killed anywhere."""
+"""Keeps a store from growing: removes expired trees and unused blobs, in bounded pieces, each a separate transaction,
+with pauses in between. It may be killed anywhere."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from holdfast.ports.upkeep import Collected, KeepsFiles, Removed
 
 DUTY = "sweep"
 TTL = timedelta(minutes=2)
-"""How long a sweeper that says nothing keeps others from sweeping."""
+"""How long a silent sweeper keeps others from sweeping."""
 
 TREES, BLOBS, FILES = 20, 200, 500
-"""So much at a time."""
+"""Maximum amount of one piece."""
 
 GRACE = timedelta(days=1)
-"""How long a blob stays that nothing refers to."""
+"""How long an unused blob is kept."""
 
 BREATH = 0.01
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """What a sweep removed, or would; `later` are blobs that begin their grace when the trees it would remove go."""
+    """What a sweep removed, or would remove; `later` are blobs whose grace begins when its trees are removed."""
 
     removed: Removed = Removed()
     collected: Collected = Collected()
@@ -46,7 +46,7 @@ async def sweep(
     goes_on: Callable[[], Awaitable[bool]] = _always,
     tell: Callable[[Swept], None] = lambda _: None,
 ) -> Swept:
-    """Removes what may go, until nothing is left or `goes_on` says no."""
+    """Removes what can be removed, until nothing is left or `goes_on` returns False."""
     swept = Swept()
     after = ""
     while await goes_on():
@@ -73,7 +73,7 @@ async def sweep(
 
 
 async def _sweep_files(store: KeepsFiles, grace: timedelta, goes_on: Callable[[], Awaitable[bool]]) -> None:
-    """What writers that died left beside the store."""
+    """Removes what crashed writers left beside the store."""
     after = ""
     while await goes_on():
         after = await store.collect_files(grace, after=after, limit=FILES)

@@ -1,7 +1,7 @@
-"""The gate: who may, decided before anything is routed. Everything is denied unless something here allows it.
+"""The gate decides who may do what, before anything is routed. Everything is denied unless allowed here.
 
-In this order: the host that was asked for, the credential, and, for a method that may change something, the origin and
-the kind of the body. Paths that need no credential are an exact set; they hold no data.
+It checks, in this order: the requested host, the credential and, for a method that may change something, the origin and
+the type of the body. Paths that need no credential are an exact set; they hold no data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_ADDRESSES = 10_000
 
 Scope: TypeAlias = Mapping[str, Any]
 Authorize: TypeAlias = Callable[[Scope], "tuple[str, str] | Awaitable[tuple[str, str] | None] | None"]
-"""A user's own answer to who asks: name and role, or None."""
+"""A user's function that identifies the caller: name and role, or None."""
 
 
 class Gate:
@@ -55,7 +55,7 @@ class Gate:
         self._failures: dict[str, list[datetime]] = {}
 
     def check_host(self, headers: Mapping[str, str]) -> str:
-        """The host of the request, if it is allowed. Any other name that resolves to this address may be an attack."""
+        """The host of the request, if it is allowed. Another name for this address may be an attack (DNS rebinding)."""
         host = headers.get("host", "").lower()
         if "*" in self._hosts and host:
             return host
@@ -66,7 +66,7 @@ class Gate:
         return host
 
     async def identify(self, scope: Scope, headers: Mapping[str, str]) -> Identity:
-        """Who asks. A request without valid credentials is refused."""
+        """Identifies the caller. Refuses a request without valid credentials."""
         kind, _, secret = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
             token = find_token(self.tokens.tokens(), secret.strip())
@@ -98,7 +98,7 @@ class Gate:
         return not who.token or any(token.id == who.token for token in self.tokens.tokens())
 
     def failed(self, scope: Scope, detail: str) -> Problem:
-        """A credential that is not good. Many of them from one address are told to wait."""
+        """Records an invalid credential. An address with many of them is told to wait."""
         client = scope.get("client")
         address = str(client[0]) if client else ""
         now = self._clock()
@@ -129,8 +129,8 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="holdfast"'}
 
 
 def check_unsafe(headers: Mapping[str, str], scheme: str, host: str, *, is_ambient: bool, has_body: bool) -> None:
-    """A method that may change something: from our own page, or with a credential that no browser sends by itself; and
-    JSON only, which no form of another page can send."""
+    """Checks a method that may change something: it must come from our own page, or with a credential that browsers do
+    not send automatically; and as JSON, which forms of other pages cannot send."""
     origin = headers.get("origin")
     if origin is None:
         if is_ambient:
@@ -143,7 +143,7 @@ def check_unsafe(headers: Mapping[str, str], scheme: str, host: str, *, is_ambie
 
 
 def cookie_name(headers: Mapping[str, str]) -> str:
-    """Browsers give cookies of one port to all ports of a host: each server has a name of its own."""
+    """Browsers send cookies of one port to all ports of a host, so each server has its own cookie name."""
     _, colon, port = headers.get("host", "").rpartition(":")
     return f"holdfast-{port}" if colon and port.isdecimal() else "holdfast"
 

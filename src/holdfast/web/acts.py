@@ -33,11 +33,11 @@ LONGEST_WAIT = timedelta(minutes=1)
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A JSON body; what it does not know is refused."""
+    """A JSON body; unknown fields are refused."""
 
 
 class StartBody(Body, frozen=True):
-    """A run to be made."""
+    """A run to start."""
 
     workflow: str
     input: dict[str, Any] | list[Any] = {}
@@ -65,7 +65,7 @@ class SignalBody(Body, frozen=True):
 
 
 class UpdateBody(Body, frozen=True):
-    """A question to one run. The same id asks once; after `timeout` ask again with the id."""
+    """A question to one run. The same id asks once; after `timeout`, ask again with the id."""
 
     name: str
     value: Any = None
@@ -91,13 +91,13 @@ class PublishBody(Body, frozen=True):
 
 
 class ReasonBody(Body, frozen=True):
-    """Why."""
+    """The reason."""
 
     reason: str = ""
 
 
 class EmptyBody(Body, frozen=True):
-    """Nothing to say."""
+    """An empty body."""
 
 
 class DropBody(Body, frozen=True):
@@ -153,7 +153,7 @@ async def start(call: Call) -> Any:
 
 
 def _moment(call: Call, text: str | None) -> Any:
-    """A deadline: an instant if it is one, else a duration."""
+    """A deadline: an instant or a duration."""
     if text is None or not text[:4].isdecimal() or "-" not in text:
         duration: Duration | None = text
         return duration

@@ -1,4 +1,4 @@
-"""How an answer becomes bytes."""
+"""Encodes answers."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ LOG = logging.getLogger("holdfast.http")
 MOST_BODY = 16 * 1024 * 1024
 SESSION = f"{BASE}/session"
 OPEN = frozenset({"/health", "/ready"})
-"""Beside the page and signing in, all that needs no credential."""
+"""Paths that need no credential, besides the page and signing in."""
 
 
 def asgi(
@@ -59,7 +59,7 @@ def _now() -> datetime:
 
 
 class Server:
-    """An ASGI application. What is not allowed by a token, a session or `authorize` is denied."""
+    """An ASGI application. It denies everything that no token, session or `authorize` allows."""
 
     def __init__(
         self,
@@ -205,8 +205,8 @@ def _signed_out(scope: Scope, headers: dict[str, str], path: str) -> Response:
 
 
 def raw_path(scope: Scope) -> str:
-    """The path as it was sent, without the place the application is mounted at. Servers that do not tell it get the
-    decoded one encoded again: then ids with a slash are given in the query."""
+    """The path as it was sent, without the mount point. If the server does not provide it, the decoded path is encoded
+    again; ids with a slash then go in the query."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"], safe="/%").encode()
     path = raw.partition(b"?")[0].decode("ascii", "replace")
     root = scope.get("root_path", "")
@@ -214,12 +214,12 @@ def raw_path(scope: Scope) -> str:
 
 
 def _headers(scope: Scope) -> dict[str, str]:
-    """By name; one that must stand once and stands twice is refused."""
+    """Headers by name. A duplicate of one that must be single is refused."""
     found: dict[str, str] = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
         if key in found and key in {"host", "origin", "authorization", "content-type", "content-length"}:
-            raise Problem(400, "BadRequest", f"the header {key} stands twice")
+            raise Problem(400, "BadRequest", f"the header {key} is given twice")
         text = value.decode("latin-1")
         found[key] = f"{found[key]}; {text}" if key == "cookie" and key in found else text
     return found

@@ -20,7 +20,7 @@ from holdfast.web.run_routes import bounded, run_json
 
 
 async def batch_json(call: Call, batch: Batch[Any]) -> dict[str, Any]:
-    """A batch, as everywhere over HTTP."""
+    """A batch as JSON, the same everywhere."""
     plan = batch.plan
     [view] = await call.client.views([await _row(call, batch.id)])
     return {
@@ -85,7 +85,7 @@ async def items(call: Call) -> dict[str, Any]:
 
 
 def _item(item: Item[Any], *, is_shown: bool) -> dict[str, Any]:
-    """An item. What came of a flow may hold its secrets: it is read through its own run."""
+    """An item. The result of a flow may contain secrets, so it is read through its own run."""
     error = "" if item.error is None else str(item.error).partition("\n")[0][:500]
     return {
         "index": item.index,

@@ -1,4 +1,4 @@
-"""One act on many runs: first a dry run that counts them, then the act, bounded, with its progress."""
+"""One act on many runs: first a dry run that counts them, then the act, bounded, with progress."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from holdfast.web.streams import event_stream, message
 
 SAMPLE = 20
 EVERY = 25
-"""Acts between two words on the progress."""
+"""Acts between two progress messages."""
 
 
 class BulkFilter(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which runs: the parameters of a list."""
+    """The runs: the parameters of a list."""
 
     status: list[str] = []
     workflow: str = ""

@@ -1,4 +1,4 @@
-"""Workflows, workers, and what is wrong."""
+"""Workflows, workers, and problems."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ OPEN = (Status.PENDING, Status.RUNNING, Status.PAUSED)
 ENDED = (Status.COMPLETED, Status.FAILED, Status.CANCELLED)
 OBSERVED = 20
 LOOKED_AT = 1000
-"""Ends that percentiles are made of."""
+"""Number of ends from which percentiles are computed."""
 
 RECENT, HELD = 50, 20
 COMPARED = 200
-"""Grants of a lease manager that are compared with the store for the page, at most."""
+"""Maximum grants of a lease manager that are compared with the store for the page."""
 
 
 async def workflows(call: Call) -> dict[str, Any]:
@@ -50,7 +50,7 @@ async def workflows(call: Call) -> dict[str, Any]:
 async def _in_flight(
     client: Client, name: str, workers: Sequence[WorkerRow], waiting: Sequence[Backlog], version: str
 ) -> list[dict[str, Any]]:
-    """Open runs by version: of the versions that this app, a worker or a waiting run knows."""
+    """Open runs by version, for versions that this app, a worker or a waiting run knows."""
     served = {one for worker in workers if worker.is_live for workflow, one in worker.definitions if workflow == name}
     versions = {version, *served, *(one.version for one in waiting if one.workflow == name)}
     found: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""What a handler gets."""
+"""What a handler receives."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ class Call:
         return self.path["id"]
 
     def given(self, kind: type[B]) -> B:
-        """The body, of the type that its route says."""
+        """The body, of its route's type."""
         assert isinstance(self.body, kind)
         return self.body

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The caller of a request."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from holdfast.web.tokens import Role
 
 @dataclass(frozen=True)
 class Identity:
-    """Who asks. `is_ambient`: a browser sends the credential by itself, so the origin has to be checked. `token` names
-    the token behind it, if there is one."""
+    """The caller. `is_ambient`: a browser sends the credential automatically, so the origin must be checked. `token`
+    names the token behind it, if there is one."""
 
     name: str
     role: Role

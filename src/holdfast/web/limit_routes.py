@@ -1,4 +1,4 @@
-"""Limits: what runs and waits under each, and what people do to it."""
+"""Limits: what runs and waits under each, and commands to change them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import msgspec
 
 from holdfast.client import limits
 from holdfast.client.audit import audited
-from holdfast.client.limits import LimitView
+from holdfast.client.limits import BusyLineView, LimitView
 from holdfast.core.ids import check_text
 from holdfast.web.acts import Body, ReasonBody
 from holdfast.web.handler_call import Call
 
+RECENT = 1.0
+"""Seconds for which an answer is kept, however many pages are open."""
+
 
 class LimitBody(Body, frozen=True):
-    """What the limit allows from now on; what is not given stays."""
+    """What the limit allows from now on; fields that are not given stay."""
 
     rate: str | None = None
     burst: int | None = None
@@ -24,19 +27,28 @@ class LimitBody(Body, frozen=True):
 
 async def listed(call: Call) -> dict[str, Any]:
     """`GET limits`."""
-    return {"limits": [msgspec.to_builtins(view) async for view in limits.views(call.client)]}
+
+    async def ask() -> dict[str, Any]:
+        return {"limits": [msgspec.to_builtins(view) async for view in limits.views(call.client)]}
+
+    return await call.service.kept("limits", ask, RECENT)
 
 
 async def one(call: Call) -> dict[str, Any]:
-    """`GET limits/{name}`: with its keys, those after `after`."""
+    """`GET limits/{name}`: with the keys that most wait for, and its keys by name, those after `after`."""
     name, query = _name(call), call.query
     size = query.number("limit", 100, 1, 500)
     keys = await limits.keys(call.client, name, after=query.text("after") or None, limit=size)
     return {
         "limit": msgspec.to_builtins(await limits.view(call.client, name)),
+        "busiest": msgspec.to_builtins(await _busiest(call, name)),
         "keys": msgspec.to_builtins(keys),
         "next": keys[-1].key if len(keys) == size else "",
     }
+
+
+async def _busiest(call: Call, name: str) -> list[BusyLineView]:
+    return await call.service.kept(("busiest", name), lambda: limits.busiest(call.client, name), RECENT)
 
 
 async def set_rule(call: Call) -> dict[str, Any]:
@@ -63,6 +75,7 @@ async def resume(call: Call) -> dict[str, Any]:
 
 def _done(call: Call, verb: str, view: LimitView) -> dict[str, Any]:
     audited(call.who.name, f"limits {verb}", detail=view.name)
+    call.service.forget("limits")
     return {"limit": msgspec.to_builtins(view)}
 
 

@@ -1,4 +1,4 @@
-"""The session of the page: signing in, who is there, signing out."""
+"""The session of the page: signing in, the current user, signing out."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast.web.identity import Identity
 from holdfast.web.service import Service
 from holdfast.web.tokens import allows
 
-OPERATE = ("start", "signal", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
-ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove")
+OPERATE = ("start", "signal", "update", "publish", "approve", "cancel", "pause", "resume", "retry", "trigger")
+ADMIN = ("kill", "drop", "replace", "bulk", "raw", "backfill", "remove", "set", "reset")
 
 
 class SignIn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -30,7 +30,7 @@ async def shown(call: Call) -> dict[str, Any]:
 
 
 async def session_json(service: Service, who: Identity) -> dict[str, Any]:
-    """Who asks, and what they may."""
+    """The caller and its permissions."""
     client = await service.client()
     engine = client.store.url.partition(":")[0]
     if isinstance(client.store, Diagnosable):
@@ -51,7 +51,7 @@ async def session_json(service: Service, who: Identity) -> dict[str, Any]:
 
 
 def own_version() -> str:
-    """That of the distribution."""
+    """The version of the distribution."""
     for name in ("holdfast-workflows", "holdfast"):
         try:
             return version(name)

@@ -1,7 +1,7 @@
 """Sessions of the page: a signed cookie that names a token, and codes that open one session each.
 
-The cookie holds no secret of the token. It is valid until it expires, the token is revoked, or, unless a secret is
-configured, the process ends.
+The cookie holds no secret of the token. It is valid until it expires, the token is revoked or, without a configured
+secret, the process ends.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Sessions:
         return f"{told}.{self._signature(told)}", expires
 
     def find(self, cookie: str, known: Iterable[Token]) -> tuple[Token, datetime] | None:
-        """The token that a cookie stands for."""
+        """The token of a cookie."""
         told, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(told).encode()):
             return None

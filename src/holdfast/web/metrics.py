@@ -1,5 +1,5 @@
-"""Figures for Prometheus, in its text format. Labels are statuses, queues and workers' states: nothing that grows with
-the runs."""
+"""Figures for Prometheus, in its text format. Labels are statuses, queues and states of workers, whose number does not
+grow with the runs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def metrics(call: Call) -> Response:
 
 
 async def figures(service: Service, client: Client) -> str:
-    """All of them, at most some seconds old."""
+    """All figures, at most a few seconds old."""
     return await service.kept("metrics", lambda: _figures(service, client))
 
 

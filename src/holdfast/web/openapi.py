@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the routes: nothing is written twice."""
+"""The OpenAPI document, generated from the routes."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def openapi(routes: tuple[Route, ...]) -> dict[str, Any]:
 
 
 def session_routes() -> tuple[Route, ...]:
-    """Signing in and out: the gate answers these itself, before anything is routed."""
+    """Signing in and out, which the gate answers itself, before routing."""
     from holdfast.web.routes import BASE, Route
 
     place = f"{BASE}/session"
@@ -116,17 +116,17 @@ def _problems(route: Route) -> dict[int, str]:
     found = {
         400: "The request cannot be read.",
         401: "The credentials are missing or not valid.",
-        403: "The role is too small, or host or origin are foreign.",
+        403: "The role does not suffice, or the host or origin is not allowed.",
         405: "No such method here.",
         422: "A value is not valid.",
         429: "Too many failed attempts.",
         503: "The store cannot be reached.",
     }
     if route.parameters or route.body is not None:
-        found[404] = "There is no such thing."
+        found[404] = "Not found."
     if route.body is not None:
         found |= {504: "The run has not answered yet."} if route.path.endswith("/update") else {}
-        found |= {409: "It is in the way of something.", 413: "Too large.", 415: "Not JSON."}
+        found |= {409: "It conflicts with something that exists.", 413: "Too large.", 415: "Not JSON."}
     return found
 
 

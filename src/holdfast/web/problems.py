@@ -28,15 +28,15 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.InvalidInput, 422),
     (errors.StoreUnavailable, 503),
 )
-"""The first class that fits says the status; every other error of ours is a 500."""
+"""The first matching class gives the status; every other error of ours is a 500."""
 
 
 SAID = ("path", "run", "update", "id", "reason")
-"""What an error carries that its document says too."""
+"""Attributes of an error that its document contains."""
 
 
 class Problem(Exception):
-    """An answer that says no."""
+    """An error answer."""
 
     def __init__(
         self, status: int, error: str, detail: str, *, headers: Mapping[str, str] | None = None, **more: Any
@@ -50,7 +50,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Exception) -> Problem:
-    """What an error of a client means over HTTP."""
+    """The HTTP problem for an error of a client."""
     if isinstance(error, Problem):
         return error
     name = type(error).__name__
@@ -61,11 +61,11 @@ def problem_of(error: Exception) -> Problem:
             return Problem(status, name, str(error), headers=headers, **more)
     if isinstance(error, errors.HoldfastError):
         return Problem(500, name, str(error))
-    return Problem(500, "InternalError", "the server made a mistake; its log says more")
+    return Problem(500, "InternalError", "an internal error; the server's log says more")
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
-    """As it is sent."""
+    """The document as it is sent."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", problem.error)
     return {
         "type": f"urn:holdfast:{problem.error}",

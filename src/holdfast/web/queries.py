@@ -16,7 +16,10 @@ from holdfast.web.problems import Problem
 FILTERS = (
     "status", "workflow", "version", "queue", "parent", "root", "key", "worker", "attribute", "since", "until", "q",
 )  # fmt: skip
-"""Which runs: the parameters of every list of runs."""
+"""The parameters of every list of runs."""
+
+ERROR = "error"
+"""Runs whose error contains this text. Only lists take it: counts and bulk acts look at no errors."""
 
 LONGEST = 8192
 
@@ -45,7 +48,7 @@ class Query:
         return [value for one, value in self._pairs if one == name]
 
     def text(self, name: str, default: str = "") -> str:
-        """A parameter that stands once."""
+        """A parameter that is given once."""
         found = self.all(name)
         if len(found) > 1:
             raise Problem(400, "BadRequest", f"{name} is given {len(found)} times")
@@ -77,7 +80,7 @@ class Query:
         return read_instant(text, name, now) if text else default
 
     def filter(self, now: datetime) -> Filter:
-        """Which runs are meant."""
+        """The filter of runs."""
         attributes = [_pair(text) for text in self.all("attribute")]
         prefix = ""
         for word in self.text("q").split():
@@ -105,11 +108,11 @@ class Query:
 
 
 def read_seq(text: str, name: str, default: int = 0) -> int:
-    """The seq of a journal row; nothing is the default."""
+    """The seq of a journal row; empty is the default."""
     if not text:
         return default
     if not text.isdecimal() or not text.isascii() or int(text[:20]) >= 2**63:
-        raise Problem(400, "BadRequest", f"{name}={text[:80]!r} is no seq; pass on what an answer said as it is")
+        raise Problem(400, "BadRequest", f"{name}={text[:80]!r} is not a seq; pass the value of an answer unchanged")
     return int(text)
 
 

@@ -1,4 +1,4 @@
-"""Queues: what waits, what has begun, who holds what back, and what people change."""
+"""Queues: what waits, what has begun, what holds runs back, and commands to change them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CAP = 10_000
 
 
 class RulesBody(Body, frozen=True):
-    """The rules to set, until they are reset. What is not given stays; null is no limit."""
+    """The rules to set, until they are reset. Fields that are not given stay; null means no limit."""
 
     at_once: int | msgspec.UnsetType | None = msgspec.UNSET
     per_worker: int | msgspec.UnsetType | None = msgspec.UNSET
@@ -80,7 +80,7 @@ async def _answer(call: Call) -> dict[str, Any]:
 
 
 async def _shown(call: Call, view: QueueView) -> dict[str, Any]:
-    """A queue with how many of its runs have which status, as far as `CAP`."""
+    """A queue with the number of its runs by status, up to `CAP`."""
     which = Filter(queue=view.name, statuses=(Status.RUNNING, Status.PAUSED))
     counts = await call.client.store.tally(which, at_most=CAP)
     return {

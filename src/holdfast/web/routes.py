@@ -1,6 +1,6 @@
 """Paths, matched on the raw path: a parameter is one percent-encoded segment, so that ids may hold a slash; everything
-else must be written as it is. Each path with an id has a second form with the id in the query (`run/story?id=…`), for
-proxies that decode what they pass on."""
+else must match literally. Each path with an id has a second form with the id in the query (`run/story?id=…`), for
+proxies that decode paths."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SINGULAR = {"runs": "run", "batches": "batch", "schedules": "schedule", "limits
 @dataclass(frozen=True)
 class Route:
     """One path and method. `body` is the type of its JSON body, `query` the parameters it takes, `answer` the fields
-    that are always in its answer, `statuses` what it answers with if all is well."""
+    that are always in its answer, `statuses` its successful statuses."""
 
     method: Method
     path: str
@@ -38,7 +38,7 @@ class Route:
     statuses: tuple[int, ...] = (200,)
     media_type: str = "application/json"
     events: tuple[tuple[str, type[Any]], ...] = ()
-    """Of server-sent events: the type of the data of each."""
+    """For server-sent events: the type of the data of each."""
 
     @property
     def parameters(self) -> tuple[str, ...]:

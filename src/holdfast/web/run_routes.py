@@ -21,23 +21,24 @@ from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem
+from holdfast.web.queries import ERROR
 from holdfast.web.tokens import allows
 
 CAP = 10_000
 SPREAD_CAP = 50_000
 LARGE = 64 * 1024
-"""Bytes of JSON up to which a value is in the answer; a larger one is fetched by itself."""
+"""Maximum bytes of JSON of a value in the answer; a larger one is fetched separately."""
 
 
 def run_json(view: RunView) -> dict[str, Any]:
-    """A run, as everywhere over HTTP."""
+    """A run as JSON, the same everywhere."""
     shown = run_object(view)
     shown["doing"] = {"now": [], "more": 0, **shown["doing"]}
     return shown
 
 
 def turn_json(turn: Turn, row: RunRow) -> dict[str, Any]:
-    """A journal row of that run. Numbers that JavaScript cannot hold are texts."""
+    """A journal row of that run. Numbers that JavaScript cannot hold are strings."""
     events = [
         {**event_object(event, turn, row.id, row.root), "seq": str(turn.seq), "index": at}
         for at, event in enumerate(turn.events)
@@ -56,8 +57,9 @@ async def listed(call: Call) -> dict[str, Any]:
     client, query = call.client, call.query
     which = query.filter(client.store.clock.now())
     seq = await client.store.final_seq()
-    views, after = await client.page(which, after=query.text("after"), limit=query.number("limit", 100, 1, 500))
-    return {"runs": [run_json(view) for view in views], "next": after, "seq": str(seq)}
+    limit = query.number("limit", 100, 1, 500)
+    views, after, looked_at = await client.look(which, after=query.text("after"), limit=limit, error=query.text(ERROR))
+    return {"runs": [run_json(view) for view in views], "next": after, "seq": str(seq), "looked_at": looked_at}
 
 
 async def children(call: Call) -> dict[str, Any]:
@@ -109,12 +111,12 @@ async def histogram(call: Call) -> dict[str, Any]:
 
 
 def _steady(call: Call) -> Filter:
-    """The filter, with "now" on a whole second: the same question within one is the same."""
+    """The filter with "now" rounded to a second, so that equal questions within a second are equal."""
     return call.query.filter(_second(call))
 
 
 def _second(call: Call) -> datetime:
-    """The end of the second that it is now."""
+    """The end of the current second."""
     return call.client.store.clock.now().replace(microsecond=0) + timedelta(seconds=1)
 
 
@@ -147,7 +149,7 @@ def _bounded(detail: dict[str, Any]) -> dict[str, Any]:
 
 
 def bounded(value: Any) -> Any:
-    """A value, or how large it is: the whole is fetched by itself."""
+    """A value, or its size if it must be fetched separately."""
     size = len(msgspec.json.encode(value))
     return value if size <= LARGE else {"$large": True, "size": size}
 
@@ -212,12 +214,12 @@ async def blob(call: Call) -> Response:
     try:
         shown = redaction.value(msgspec.json.decode(data))
     except msgspec.MsgspecError:
-        raise Problem(404, "NotFound", "this blob is no payload; raw=1 gives its bytes") from None
+        raise Problem(404, "NotFound", "this blob is not a payload; raw=1 returns its bytes") from None
     return Response(msgspec.json.encode(shown), media_type="application/json")
 
 
 async def _names(call: Call, name: str) -> bool:
-    """Whether the journal or the shown values of the run name the blob."""
+    """Whether the journal or the exposed values of the run refer to the blob."""
     store, after = call.client.store, 0
     if any(blob == name for _, _, blob in await store.exposures(call.id)):
         return True

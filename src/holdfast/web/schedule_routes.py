@@ -1,4 +1,4 @@
-"""Schedules: when each starts its workflow, what became of its last slots, and what people do to it."""
+"""Schedules: when each starts its workflow, the outcomes of its last slots, and commands to change them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.web.queries import read_instant
 from holdfast.web.run_routes import run_json
 
 MOST_SLOTS = 1000
-"""Slots that one request starts at most."""
+"""Maximum slots that one request starts."""
 
 
 class BackfillBody(Body, frozen=True):
@@ -35,7 +35,7 @@ class BackfillBody(Body, frozen=True):
 
 
 def schedule_json(view: ScheduleView, last_status: str = "") -> dict[str, Any]:
-    """A schedule, as everywhere over HTTP. Instants are in UTC; a last run that is no longer kept has no status."""
+    """A schedule as JSON, the same everywhere. Instants are in UTC; a last run that is no longer kept has no status."""
     return {
         **msgspec.to_builtins(view),
         "next": _utc(view.next),

@@ -1,6 +1,6 @@
-"""A server of its own: uvicorn on an address, and the order in which it stops.
+"""A standalone server: uvicorn on an address, and an orderly stop.
 
-It takes no new request, ends its streams with a hint to come back later, and then lets go.
+It accepts no new request, ends its streams with a hint to reconnect later, and then closes.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from holdfast.web.tokens import JoinedTokens, Token, TokenFile, new_token
 
 LOG = logging.getLogger("holdfast.http")
 DRAIN = 5
-"""Seconds that answers under way may take when the server stops."""
+"""Seconds that open requests may take when the server stops."""
 
 
 FIGURES: tuple[Route, ...] = tuple(route for route in ROUTES if route.path == "/metrics")
-"""What a worker serves beside health and readiness."""
+"""What a worker serves besides health and readiness."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`HOST:PORT`; a port alone is one of loopback."""
+    """`HOST:PORT`; a port alone means loopback."""
     host, colon, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise InvalidInput(f"{text!r}: an address is written HOST:PORT, such as 127.0.0.1:7070")
@@ -51,11 +51,11 @@ class _Uvicorn(uvicorn.Server):
     """Leaves signal handling to its caller."""
 
     def install_signal_handlers(self) -> None:
-        """Nothing."""
+        """Does nothing."""
 
     @property
     def port(self) -> int:
-        """The one it listens on."""
+        """The port it listens on."""
         return int(self.servers[0].sockets[0].getsockname()[1])
 
 
@@ -74,8 +74,8 @@ class Serving:
         return f"http://{shown}:{self.port}/"
 
     def link(self, token: Token | None = None) -> str:
-        """An address that opens one session, within a minute; that of a token, or of one made for it. On loopback only:
-        it is not encrypted."""
+        """An address that opens one session, within a minute; for a token, or for a new one. Only on loopback: it is
+        not encrypted."""
         if not is_loopback(self.host):
             raise InvalidInput(f"a one-time link is for loopback, and this server listens on {self.host}")
         if token is None:
@@ -96,7 +96,7 @@ async def served(
     secret: str = "",
     is_whole: bool = True,
 ) -> AsyncGenerator[Serving]:
-    """Serves an app on an address for as long as the block lasts: all of it, or health, readiness and figures."""
+    """Serves an app on an address for the duration of the block: all of it, or health, readiness and figures."""
     check_reach(host, tokens)
     hosts = (*LOOPBACK, *allowed_hosts) if is_loopback(host) else (*allowed_hosts, host, f"{host}:{port}")
     known = tokens if more_tokens is None else JoinedTokens(tokens, more_tokens)

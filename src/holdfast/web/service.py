@@ -1,4 +1,4 @@
-"""What one server holds: its app, its gate, answers kept for some seconds, and the streams that are open."""
+"""What one server holds: its app, its gate, cached answers, and the open streams."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.web.access_gate import Gate
 T = TypeVar("T")
 
 KEPT = 5.0
-"""Seconds for which an answer that may cost much is given again."""
+"""Seconds for which an expensive answer is cached."""
 
 MOST_KEPT = 1000
 
@@ -36,11 +36,11 @@ class Service:
         return await self.app.client()
 
     def forget(self, key: Any) -> None:
-        """An answer that is kept does not hold any more."""
+        """Drops a cached answer."""
         self._kept.pop(key, None)
 
     async def kept(self, key: Any, ask: Callable[[], Awaitable[T]], seconds: float = KEPT) -> T:
-        """An answer, at most some seconds old. Many who ask at the same time share one question."""
+        """An answer, at most a few seconds old. Concurrent callers share one query."""
         known = self._kept.get(key)
         if known is not None and self._clock() - known[0] < seconds:
             answer: T = known[1]

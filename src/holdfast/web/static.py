@@ -1,4 +1,4 @@
-"""The page: files of one flat folder, and the addresses that are all answered with its index."""
+"""The page: files of one flat folder, and the addresses that are answered with its index."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PAGES = frozenset({
     "/", "/runs", "/run", "/workflows", "/workflow", "/workers", "/queues", "/limits", "/schedules", "/batches",
     "/batch", "/login",
 })  # fmt: skip
-"""They hold no data, so they need no credential."""
+"""Files that hold no data and need no credential."""
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
@@ -51,7 +51,7 @@ _EMPTY = (
 
 
 def is_page(path: str) -> bool:
-    """Whether a path is the page's: it needs no credential."""
+    """Whether a path belongs to the page, which needs no credential."""
     return path in PAGES or _NAME.fullmatch(path) is not None
 
 

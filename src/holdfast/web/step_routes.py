@@ -1,4 +1,4 @@
-"""One step of a run, and the graph of a run whose plan is declared."""
+"""One step of a run, and the graph of a run with a declared plan."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def one(call: Call) -> dict[str, Any]:
 
 
 def _place(call: Call, name: str) -> dict[str, Any] | None:
-    """Where the step's body is written, if this server has its code."""
+    """File and line of the step's body, if this server has its code."""
     try:
         found = call.service.app.registry.components.find(name)
     except DefinitionError:  # two of one name
@@ -52,5 +52,7 @@ async def graph(call: Call) -> dict[str, Any]:
     spec = call.service.app.registry.declared(story.view.workflow, story.view.version)
     shown = graph_object(story, spec) if spec is not None else None
     if shown is None:
-        raise Problem(404, "NotFound", f"run {call.id} has no declared plan: its code is its plan, or is not here")
+        raise Problem(
+            404, "NotFound", f"run {call.id} has no declared plan: it is a script, or its definition is not here"
+        )
     return shown

@@ -1,5 +1,5 @@
 """Streams of a run over HTTP: parts as server-sent events. The id of each message is the offset of its part, so a
-browser that comes back continues after it by itself."""
+browser that reconnects continues after it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem
 from holdfast.web.streams import after_id, event_stream, message, watched
 
+RECENT = 1.0
+"""Seconds for which an answer is kept, however many pages are open."""
+
 
 class StreamPart(msgspec.Struct, frozen=True):
     """The data of an event `part`."""
@@ -35,6 +38,16 @@ class StreamEnd(msgspec.Struct, frozen=True):
     """The data of the event `end`: the run has ended, with this status, or was removed."""
 
     status: str
+
+
+async def ends(call: Call) -> dict[str, Any]:
+    """`GET runs/{id}/stream-ends`: cheap enough to be asked for again and again while a run is looked at."""
+    await find_run(call.client, call.id)
+
+    async def ask() -> dict[str, int]:
+        return dict(await call.client.store.streams_of(call.id))
+
+    return {"streams": await call.service.kept(("streams", call.id), ask, RECENT)}
 
 
 async def parts(call: Call) -> StreamingResponse:

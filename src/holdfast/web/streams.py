@@ -1,58 +1,60 @@
-"""Server-sent events. Every stream of a process lives on one feed (`client.feed`): however many are open, one look at
-the store serves them all.
+"""Server-sent events. All streams of a process share one feed (`client.feed`): one look at the store serves them
+all.
 
-A stream ends when its reader goes, when its token is revoked, and, with a hint to come back later, when the server
-stops. What a reader has seen is in the id of each message: it continues from there, and nothing comes twice.
+A stream ends when its reader leaves, when its token is revoked and, with a hint to reconnect later, when the server
+stops. The id of each message says what the reader has seen: it continues from there, and nothing is repeated.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from typing import Any
 
+import msgspec
 from starlette.responses import StreamingResponse
 
 from holdfast.client.client import Client
 from holdfast.client.feed import News
 from holdfast.client.hidden_values import redaction_for
 from holdfast.client.inspect.lookup import find_run
+from holdfast.client.run_errors import check_error, saying, searched
 from holdfast.core.redaction import Redaction
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import decode_row
 from holdfast.errors import CorruptJournal
-from holdfast.ports.runs import Filter, matches
+from holdfast.ports.runs import Filter, RunRow, matches
 from holdfast.web.answers import encode
 from holdfast.web.handler_call import Call
-from holdfast.web.queries import read_seq
+from holdfast.web.queries import ERROR, read_seq
 from holdfast.web.run_routes import entries_json, run_json, turn_json
 from holdfast.web.service import Service
 
 BEAT = 15.0
-"""Seconds after which a silent stream says that it lives."""
+"""Seconds after which a silent stream sends a sign of life."""
 
 CHECK = 1.0
 """Seconds between two checks that the reader is still allowed to read."""
 
 COALESCE = 0.2
-"""Seconds for which changes of a list are gathered."""
+"""Seconds for which changes of a list are collected."""
 
 MOST_RUNS = 200
-"""Runs in one message of a list; if more changed, its reader loads the list again."""
+"""Maximum runs in one message of a list; if more changed, the reader loads the list again."""
 
 BEHIND = 1000
-"""Journal rows that a reader who comes back may have missed; of more it loads everything again."""
+"""Maximum journal rows that a reconnecting reader may have missed; beyond that it loads everything again."""
 
 UNSAID = -1
-"""What a new reader has seen. 0 is what the reader of an empty store has seen."""
+"""The position of a new reader. 0 is the position of a reader of an empty store."""
 
 RETRY, LATER = 1000, 3000
-"""Milliseconds until a reader that lost its stream comes back: usually, and while a server restarts."""
+"""Milliseconds until a reader that lost its stream reconnects: usually, and while a server restarts."""
 
 
 def message(event: str, data: Any, id: str = "") -> bytes:
-    """One message. JSON has no line break in it."""
+    """One message. JSON contains no line breaks."""
     head = f"id: {id}\n" if id else ""
     return f"event: {event}\n{head}data: ".encode() + encode(data) + b"\n\n"
 
@@ -77,7 +79,7 @@ async def _counted(service: Service, messages: AsyncIterator[bytes]) -> AsyncGen
 
 
 async def watched(call: Call, messages: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
-    """Messages as they come, signs of life in between, until the stream has to end."""
+    """Messages as they come, with signs of life in between, until the stream must end."""
     service = call.service
     silent = 0.0
     async with aclosing(messages):
@@ -120,7 +122,7 @@ async def journal(call: Call) -> StreamingResponse:
 
 
 def after_id(call: Call) -> int:
-    """What the reader has seen: a browser that comes back says so by itself."""
+    """What the reader has seen; a browser that reconnects sends it."""
     return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after", UNSAID))
 
 
@@ -156,11 +158,27 @@ async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) 
 
 async def listed(call: Call) -> StreamingResponse:
     """`GET runs/events`."""
-    which = call.query.filter(call.client.store.clock.now())
+    which = _Listed(call.query.filter(call.client.store.clock.now()), check_error(call.query.text(ERROR)))
     return event_stream(call.service, watched(call, _changes(call.client, which, after_id(call))))
 
 
-async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[bytes]:
+class _Listed(msgspec.Struct, frozen=True):
+    """Which runs a reader wants to hear of: those of a filter, and if `error` is given, with that in their error."""
+
+    filter: Filter
+    error: str
+
+    async def chosen(self, client: Client, rows: Sequence[RunRow]) -> list[RunRow]:
+        """Those of the runs that are meant."""
+        if not self.error:
+            return [row for row in rows if matches(row, self.filter)]
+        which = searched(self.filter)
+        found = [row for row in rows if matches(row, which)]
+        said = await saying(client.store, found, self.error)
+        return [row for row in found if row.no in said]
+
+
+async def _changes(client: Client, which: _Listed, after: int) -> AsyncGenerator[bytes]:
     async with client.feeds.of_all() as reader:
         if UNSAID < after < reader.seq:
             yield await _missed(client, which, after, reader.seq)
@@ -175,7 +193,7 @@ async def _changes(client: Client, which: Filter, after: int) -> AsyncGenerator[
 
 
 async def _gathered(reader: Any) -> News:
-    """Everything that comes within a moment, each run as it was last."""
+    """Everything that comes within a moment, with the last state of each run."""
     first: News = await reader.next()
     rows, seq, is_cut = {row.id: row for row in first.rows}, first.seq, first.is_cut
     until = asyncio.get_running_loop().time() + COALESCE
@@ -189,7 +207,7 @@ async def _gathered(reader: Any) -> News:
         return News(seq, list(rows.values()), is_cut)
 
 
-async def _missed(client: Client, which: Filter, after: int, until: int) -> bytes:
+async def _missed(client: Client, which: _Listed, after: int, until: int) -> bytes:
     """What happened while the reader was away."""
     found = await client.store.news(after_seq=after, limit=BEHIND)
     if len(found) == BEHIND:
@@ -199,11 +217,12 @@ async def _missed(client: Client, which: Filter, after: int, until: int) -> byte
     return await _told(client, which, rows, max(until, found[-1][0]) if found else until)
 
 
-async def _told(client: Client, which: Filter, rows: Any, seq: int) -> bytes:
-    matching = [row for row in rows if matches(row, which)]
+async def _told(client: Client, which: _Listed, rows: Sequence[RunRow], seq: int) -> bytes:
     if len(rows) > MOST_RUNS:
         return message("reset", {"seq": str(seq)}, str(seq))
-    gone = [row.id for row in rows if not matches(row, which)]
+    matching = await which.chosen(client, rows)
     views = await client.views(matching)
+    shown = {view.id for view in views}
+    gone = [row.id for row in rows if row.id not in shown]
     told: dict[str, Any] = {"seq": str(seq), "runs": [run_json(view) for view in views], "gone": gone}
     return message("runs", told, str(seq))

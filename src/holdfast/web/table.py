@@ -1,4 +1,4 @@
-"""Every path of the API: what it answers, who may ask, and what it takes."""
+"""All paths of the API: answers, roles and parameters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.web import (
 )
 from holdfast.web.bulk import BulkBody, bulk
 from holdfast.web.openapi import document
-from holdfast.web.queries import FILTERS
+from holdfast.web.queries import ERROR, FILTERS
 from holdfast.web.routes import BASE, Handler, Method, Route
 from holdfast.web.tokens import Role
 
@@ -58,24 +58,26 @@ def _act(
 
 
 ROUTES: tuple[Route, ...] = (
-    _get("session", login_routes.shown, "Who asks, and what they may.",
+    _get("session", login_routes.shown, "The caller and its permissions.",
          answer=("actor", "role", "can", "features", "now")),
-    _get("runs", run_routes.listed, "Runs, newest first.", *FILTERS, "after", "limit", answer=("runs", "next", "seq")),
+    _get("runs", run_routes.listed, "Runs, newest first.", *FILTERS, ERROR, "after", "limit",
+         answer=("runs", "next", "seq", "looked_at")),
     _get("runs/counts", run_routes.counts, "How many runs have each status.", *FILTERS,
          answer=("counts", "capped", "cap")),
     _get("runs/histogram", run_routes.histogram, "Runs over time.", *FILTERS, "buckets",
          answer=("buckets", "is_capped")),
-    _get("runs/events", streams.listed, "The list, live.", *FILTERS, "after", media_type=SSE),
+    _get("runs/events", streams.listed, "The list, live.", *FILTERS, ERROR, "after", media_type=SSE),
     _get("runs/{id}", run_routes.one, "One run.", answer=DETAIL),
-    _get("runs/{id}/story", run_routes.story, "How a run got here.", answer=STORY),
+    _get("runs/{id}/story", run_routes.story, "The story of a run: its timeline, errors and children.", answer=STORY),
     _get("runs/{id}/journal", run_routes.journal, "Its journal.", "after", "limit", answer=("turns", "next", "seq")),
     _get("runs/{id}/events", streams.journal, "Its journal, live.", "after", media_type=SSE),
     _get("runs/{id}/streams/{name}", stream_routes.parts, "Parts of a stream, live.", "after", "only", media_type=SSE,
          events=(("part", stream_routes.StreamPart), ("end", stream_routes.StreamEnd))),
+    _get("runs/{id}/stream-ends", stream_routes.ends, "How many parts each of its streams has.", answer=("streams",)),
     _get("runs/{id}/steps/{key}", step_routes.one, "One step.", answer=("key", "step", "attempts", "events", "place")),
     _get("runs/{id}/graph", step_routes.graph, "Its declared plan.", answer=("kind", "nodes", "path")),
     _get("runs/{id}/children", run_routes.children, "Its children.", "after", "limit", answer=("runs", "next")),
-    _get("runs/{id}/values", run_routes.values, "The values it shows.", answer=("values",)),
+    _get("runs/{id}/values", run_routes.values, "The values it exposes.", answer=("values",)),
     _get("runs/{id}/value", run_routes.value, "One whole value.", "of"),
     _get("runs/{id}/blob", run_routes.blob, "A large payload.", "name", "raw"),
     _act("runs", acts.start, "Start a run.", acts.StartBody, answer=("run", "outcome"), statuses=(200, 201)),
@@ -103,41 +105,41 @@ ROUTES: tuple[Route, ...] = (
     _act("batches/{id}/retry", batch_routes.retry, "Start what did not complete again.", acts.RetryBody,
          answer=("batch",), statuses=(201,)),
     _get("workflows", fleet.workflows, "What can be run.", answer=("format", "workflows", "step_retry")),
-    _get("workflows/stats", fleet.stats, "How it went lately.", "workflow", "version", answer=("ended", "recent")),
+    _get("workflows/stats", fleet.stats, "Recent outcomes.", "workflow", "version", answer=("ended", "recent")),
     _get("workers", fleet.workers, "Who works.", "all", answer=("workers",)),
     _get("leases", fleet.leases, "Who grants leases, and to whom.",
          answer=("manager", "members", "holders", "compared", "disagreements", "problem")),
     _get("queues", queue_routes.listed, "What waits.", answer=("queues",)),
     _get("queues/{name}", queue_routes.one, "One queue.", answer=("queue",)),
-    _act("queues/{name}/pause", queue_routes.pause, "Let no run begin.", acts.ReasonBody, answer=("queue",)),
-    _act("queues/{name}/resume", queue_routes.resume, "Let runs begin again.", acts.EmptyBody, answer=("queue",)),
+    _act("queues/{name}/pause", queue_routes.pause, "Pause a queue.", acts.ReasonBody, answer=("queue",)),
+    _act("queues/{name}/resume", queue_routes.resume, "Resume a queue.", acts.EmptyBody, answer=("queue",)),
     _act("queues/{name}/set", queue_routes.set_rules, "Change its rules.", queue_routes.RulesBody, role="admin",
          answer=("queue",)),
-    _act("queues/{name}/reset", queue_routes.reset, "The declared rules count again.", acts.EmptyBody, role="admin",
+    _act("queues/{name}/reset", queue_routes.reset, "Return to the declared rules.", acts.EmptyBody, role="admin",
          answer=("queue",)),
-    _get("schedules", schedule_routes.listed, "What starts by itself.", "after", "limit",
+    _get("schedules", schedule_routes.listed, "Schedules and their next slots.", "after", "limit",
          answer=("schedules", "problems", "next")),
     _get("schedules/{name}", schedule_routes.one, "One schedule and its last runs.", "limit",
          answer=("schedule", "runs")),
-    _act("schedules/{name}/pause", schedule_routes.pause, "Take no slot.", acts.ReasonBody, answer=("schedule",)),
-    _act("schedules/{name}/resume", schedule_routes.resume, "Take slots again.", acts.EmptyBody, answer=("schedule",)),
+    _act("schedules/{name}/pause", schedule_routes.pause, "Pause a schedule.", acts.ReasonBody, answer=("schedule",)),
+    _act("schedules/{name}/resume", schedule_routes.resume, "Resume a schedule.", acts.EmptyBody, answer=("schedule",)),
     _act("schedules/{name}/trigger", schedule_routes.trigger, "Start a run of it now.", acts.EmptyBody,
          answer=("schedule", "run")),
     _act("schedules/{name}/backfill", schedule_routes.backfill, "Start the slots of a range.",
          schedule_routes.BackfillBody, role="admin", answer=("schedule", "slots")),
-    Route("DELETE", f"{BASE}/schedules/{{name}}", "admin", schedule_routes.remove, "Forget it; its runs stay.",
+    Route("DELETE", f"{BASE}/schedules/{{name}}", "admin", schedule_routes.remove, "Remove it; its runs stay.",
           statuses=(204,)),
     _get("limits", limit_routes.listed, "Limits on steps: what runs and waits.", answer=("limits",)),
     _get("limits/{name}", limit_routes.one, "One limit and its keys.", "after", "limit",
-         answer=("limit", "keys", "next")),
+         answer=("limit", "busiest", "keys", "next")),
     _act("limits/{name}/set", limit_routes.set_rule, "Set what it allows.", limit_routes.LimitBody, role="admin",
          answer=("limit",)),
     _act("limits/{name}/reset", limit_routes.reset, "Follow the code again.", acts.EmptyBody, role="admin",
          answer=("limit",)),
-    _act("limits/{name}/pause", limit_routes.pause, "Begin no step.", acts.ReasonBody, answer=("limit",)),
-    _act("limits/{name}/resume", limit_routes.resume, "Begin steps again.", acts.EmptyBody, answer=("limit",)),
-    _get("doctor", fleet.doctor, "What is wrong.", answer=("ok", "findings")),
-    _get("space", fleet.space, "Where the room goes.", answer=("total", "tables", "blobs")),
+    _act("limits/{name}/pause", limit_routes.pause, "Pause a limit.", acts.ReasonBody, answer=("limit",)),
+    _act("limits/{name}/resume", limit_routes.resume, "Resume a limit.", acts.EmptyBody, answer=("limit",)),
+    _get("doctor", fleet.doctor, "Problems and warnings.", answer=("ok", "findings")),
+    _get("space", fleet.space, "What uses the space.", answer=("total", "tables", "blobs")),
     _get("openapi.json", document, "This document.", answer=("openapi", "paths")),
     Route("GET", "/metrics", "read", metrics.metrics, "Figures for Prometheus.", media_type="text/plain"),
 )  # fmt: skip

@@ -1,7 +1,7 @@
 """Bearer tokens: a name, a role and a hash. Tokens are random and long, so one round of SHA-256 hides them.
 
-They are kept in a file that only its owner can read, written whole and put in its place at once. A process that serves
-looks at the file again when it changes: a token that is revoked opens nothing any more, and its streams end.
+They are kept in a file that only its owner can read, and that is replaced atomically. A server reads the file again
+when it changes: a revoked token is refused at once, and its streams end.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from holdfast.errors import Conflict, InvalidConfig, InvalidInput
 
 Role: TypeAlias = Literal["read", "operate", "admin"]
 ROLES: tuple[Role, ...] = ("read", "operate", "admin")
-"""Each may what those before it may."""
+"""Roles in order; each includes the permissions of those before it."""
 
 MARK = "hf_"
-"""How a token begins: so that people and scanners know one when they see it."""
+"""The prefix of a token, by which people and scanners recognise one."""
 
 
 def allows(role: Role, needed: Role) -> bool:
@@ -44,7 +44,7 @@ def check_role(text: str) -> Role:
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """A token as it is kept. `id` is public: it names the token in sessions and lists."""
+    """A stored token. `id` is public: it names the token in sessions and lists."""
 
     id: str
     name: str
@@ -54,7 +54,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def new_token(name: str, role: Role, now: datetime | None = None) -> tuple[Token, str]:
-    """A token, and its secret text, which is nowhere else."""
+    """A token, and its secret text, which is not stored."""
     secret = MARK + secrets.token_urlsafe(32)
     made = Token(
         id=secrets.token_hex(6),
@@ -67,20 +67,20 @@ def new_token(name: str, role: Role, now: datetime | None = None) -> tuple[Token
 
 
 def digest_of(secret: str) -> str:
-    """What is kept of a secret."""
+    """The stored hash of a secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Tokens(Protocol):
-    """The tokens that open a server."""
+    """The tokens of a server."""
 
     def tokens(self) -> Iterable[Token]:
-        """Those that are valid now."""
+        """The valid tokens."""
         ...
 
 
 def find_token(known: Iterable[Token], secret: str) -> Token | None:
-    """The token of a secret. Every one is compared, in constant time, whichever it is."""
+    """The token of a secret. All are compared, in constant time."""
     digest = digest_of(secret)
     found = None
     for token in known:
@@ -96,7 +96,7 @@ class GivenTokens:
         self._tokens = {token.id: token for token in tokens}
 
     def tokens(self) -> Iterable[Token]:
-        """All of them."""
+        """All tokens."""
         return tuple(self._tokens.values())
 
     def add(self, token: Token) -> None:
@@ -104,7 +104,7 @@ class GivenTokens:
         self._tokens[token.id] = token
 
     def revoke(self, id: str) -> None:
-        """And no longer."""
+        """Revokes a token."""
         self._tokens.pop(id, None)
 
 
@@ -115,12 +115,12 @@ class JoinedTokens:
         self._sources = sources
 
     def tokens(self) -> Iterable[Token]:
-        """All of them."""
+        """All tokens."""
         return tuple(token for source in self._sources for token in source.tokens())
 
 
 class TokenFile:
-    """Tokens in a file. One that is not there holds none; one that cannot be read holds none either, and says why."""
+    """Tokens in a file. A missing file has none; an unreadable one has none either, and is reported."""
 
     def __init__(self, path: Path | str) -> None:
         self.path: Path = Path(path)
@@ -128,7 +128,7 @@ class TokenFile:
         self._known: tuple[Token, ...] = ()
 
     def tokens(self) -> Iterable[Token]:
-        """Those that the file holds now."""
+        """The tokens in the file now."""
         try:
             found = self.path.stat()
         except FileNotFoundError:
@@ -141,7 +141,7 @@ class TokenFile:
         return self._known
 
     def add(self, name: str, role: Role) -> tuple[Token, str]:
-        """Makes a token; `Conflict` if there is one of that name."""
+        """Creates a token. Raises `Conflict` if the name is in use."""
         with self._writing():
             known = self._read()
             if any(token.name == name for token in known):
@@ -151,7 +151,7 @@ class TokenFile:
         return made, secret
 
     def revoke(self, name: str) -> Token:
-        """Takes the token of that name, or id, away."""
+        """Revokes the token of that name or id."""
         with self._writing():
             known = self._read()
             gone = [token for token in known if name in (token.name, token.id)]
@@ -183,7 +183,7 @@ class TokenFile:
 
     @contextmanager
     def _writing(self) -> Generator[None]:
-        """One writer at a time, in whatever process."""
+        """Locks the file against other writers, in any process."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_name(f".{self.path.name}.lock").open("a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,9 +1,7 @@
 """The claim loop: takes due runs in batches while slots are free, and sleeps until a hint or the next due time.
 
-A heartbeat that finds nothing due in the worker's queues is as good as a pass that does, and puts the next one off.
-
-It begins with the runs of the worker's own earlier instance. Whatever grants the leases, the lease comes first: a run
-is loaded only once it is ours.
+A heartbeat that finds nothing due in the worker's queues counts as a pass, and delays the next one. The loop begins
+with the runs of the worker's earlier instance. The lease always comes first: a run is loaded only once it is ours.
 
 Which runs a claim takes, and in which order, is the store's to say (`Leases.claim`): it is fair by share, so ten
 thousand children that are started in one turn do not keep everything else waiting. `worker.admission` says how many.
@@ -24,7 +22,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 
 async def claim_until_stopped(worker: Seat) -> None:
-    """One claimer per worker. Passes follow each other without waiting while slots are free and work is left."""
+    """The only claimer of a worker. Passes follow each other without waiting while slots are free and work is left."""
     pause = FIRST_PAUSE
     while not worker.is_stopping:
         worker.work_hinted.clear()
@@ -60,9 +58,8 @@ async def claim_until_stopped(worker: Seat) -> None:
 
 
 def quiet_seconds(worker: Seat, looked_at: datetime) -> float:
-    """How long there is nothing to look for, by a heartbeat that came after the last pass: it has looked too. So the
-    next pass comes a poll after it, and a twentieth more, or it would come just before the next heartbeat instead of
-    being spared by it."""
+    """How long there is nothing to claim, by a heartbeat after the last pass. The next pass then comes a poll after it
+    plus a twentieth, so that the next heartbeat comes first and can spare it."""
     beat, poll = worker.last_beat, worker.options.poll
     if beat is None or beat.quiet_until is None or beat.now <= looked_at:
         return 0.0
@@ -71,7 +68,7 @@ def quiet_seconds(worker: Seat, looked_at: datetime) -> float:
 
 
 async def _pass(worker: Seat, limit: int) -> Claims:
-    """One claim: of the worker's own runs as long as there are any, then of whatever is due."""
+    """One claim: of the worker's own runs as long as there are any, then of everything that is due."""
     try:
         return await _claim_and_take_on(worker, limit)
     finally:

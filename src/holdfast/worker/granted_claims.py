@@ -1,9 +1,9 @@
 """Claims of a worker whose leases are granted outside the store.
 
 A worker asks for a grant before the claim: a refused worker has raised no epoch and fenced no other. It writes nothing
-either. The owner that the manager names may be about to claim the run, or have given it back while the answer was on
-its way; so a worker that is refused leaves the run alone for a moment, and asks again. The owner itself heals what is
-wrong: it claims what it was granted, and writes itself back into a row that the store freed by mistake.
+either. The owner that the manager names may be about to claim the run, or may have released it meanwhile; so a refused
+worker waits a moment and asks again. The owner itself repairs disagreements: it claims what it was granted, and writes
+itself back into a row that the store freed by mistake.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from holdfast.ports.runs import RunRow
 from holdfast.worker.seat import Seat
 
 PAUSE = 2.0
-"""Seconds after which a stream of orphans that ended is taken up again, and a grant that was not taken back is offered
-again."""
+"""Seconds after which a stream of orphans that ended is opened again, and a grant that could not be released is
+released again."""
 
 FIRST_REST = 0.05
-"""Seconds for which a run that another worker has is left alone at first, or twice the time the manager took to say so.
-The owner claims it meanwhile. Each time that the manager names the owner again they double, up to a poll."""
+"""Seconds for which a run of another worker is left alone at first, or twice the manager's answering time. The owner
+claims it meanwhile. The time doubles whenever the manager names the owner again, up to a poll."""
 
 AT_ONCE = 100
-"""How many grants are given back at the same time."""
+"""Maximum number of grants released at the same time."""
 
 
 class _NoAnswer(Exception):
-    """The manager does not answer. Apart from what the store raises, which is dealt with in another way."""
+    """The manager does not answer. Separate from the store's errors, which are handled differently."""
 
     def __init__(self, error: StoreUnavailable) -> None:
         super().__init__(str(error))
@@ -44,7 +44,7 @@ class _NoAnswer(Exception):
 
 @dataclass(slots=True)
 class _Left:
-    """A run that another worker has the grant of, as it was due."""
+    """A due run whose grant another worker has."""
 
     worker: str
     epoch: int
@@ -53,7 +53,7 @@ class _Left:
 
 
 class Granted:
-    """The grants of one worker: acquired before claims, given back when a run is no longer here."""
+    """The grants of one worker: acquired before claims, released when a run is no longer here."""
 
     def __init__(self, grants: Grants, worker: Seat) -> None:
         self._grants = grants
@@ -63,21 +63,21 @@ class Granted:
         self._held: dict[str, None] = {}
         """Runs that the manager may have granted us, in the order of asking."""
         self._trying: set[str] = set()
-        """Those that this pass may claim: not here yet."""
+        """Granted runs that this pass may claim: not here yet."""
         self._returning: set[str] = set()
-        """Those being given back: asked for again, they could be granted first and taken away then."""
+        """Grants being released: asked for again now, they might be granted and then taken away."""
         self._left: dict[str, _Left] = {}
         self._told: set[str] = set()
-        """Runs being asked for whose grant went away meanwhile: the answer may be older than that."""
+        """Runs being asked for whose grant disappeared meanwhile: the answer may be older than that."""
         self._took = 0.0
         """Seconds that the manager took to answer."""
         self._is_returning = self._is_skipped = False
         self._lost_until = -1.0
-        """Until when the manager, which did not answer, is not asked again; -1 while it answers."""
+        """Until when the manager is not asked again because it did not answer; -1 while it answers."""
         self._lacks_grants = False
-        """Whether runs may be here that were claimed without a grant."""
+        """Whether runs that were claimed without a grant may be here."""
         self.refused: set[str] = set()
-        """Own runs of the last claim that others have: met and counted there."""
+        """Own runs of the last claim that others have, already counted."""
 
     @property
     def _ttl(self) -> timedelta:
@@ -96,7 +96,7 @@ class Granted:
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
     def tell(self) -> None:
-        """From the heartbeat's thread, once the store has heard the worker."""
+        """Tells the manager that the worker is alive. From the heartbeat's thread, once the store has heard it."""
         self._pulse.tell()
 
     def beat(self) -> None:
@@ -109,7 +109,7 @@ class Granted:
     # -- claims --------------------------------------------------------------------------------------------------------
 
     async def claim(self, request: ClaimRequest) -> Claims:
-        """What the store says is due and the manager lets us try."""
+        """Runs that are due by the store and granted by the manager."""
         self.refused.clear()
         if self._time() < self._lost_until:
             return await self._claim_from_store(request)
@@ -182,19 +182,20 @@ class Granted:
         self._lost_until = self._time() + PAUSE
 
     async def _claim_from_store(self, request: ClaimRequest) -> Claims:
-        """What is due, by the store alone: its epoch keeps out a worker that was granted the same run elsewhere."""
+        """Runs that are due by the store alone: its epoch keeps out a worker that was granted the same run
+        elsewhere."""
         self._lacks_grants = True
         return await self._worker.store.claim(request)
 
     async def _make_up(self) -> None:
-        """Asks for the grants of all runs that are here: some were claimed without. One that another worker has goes
-        back soon, since that worker cannot claim the run; it is asked for again at the next pass."""
+        """Asks for the grants of all runs that are here: some were claimed without. A run whose grant another worker
+        has is released soon, since that worker cannot claim it; it is asked for again at the next pass."""
         answers = await self._ask(list(self._worker.engine.sessions))
         self._trying.difference_update(answers)
         self._lacks_grants = any(isinstance(answer, OwnedBy) for answer in answers.values())
 
     def passed(self) -> None:
-        """A pass is over: what it claimed is here, and what it was granted and did not claim is given back."""
+        """A pass is over: what it claimed is here; grants that it did not use are released."""
         self._trying.clear()
         if self._held:
             self.freed()
@@ -202,9 +203,8 @@ class Granted:
     # -- runs of others ------------------------------------------------------------------------------------------------
 
     def _leave(self, answers: Mapping[str, Acquiring], epochs: Mapping[str, int]) -> bool:
-        """Runs that others have rest for a while. Whether there are any.
-
-        That two workers ask for a new run is normal. That its owner has not claimed it by the next time is not."""
+        """Leaves runs of others alone for a while. Returns whether there are any. Two workers asking for a new run is
+        normal; an owner that has not claimed it by the next time is not."""
         is_refused = False
         for run, answer in answers.items():
             known = self._left.pop(run, None)
@@ -231,7 +231,7 @@ class Granted:
         self._worker.met("contended", run, f"worker {owner.worker} has its lease until {owner.expires_at:%H:%M:%S}")
 
     def _forget(self) -> None:
-        """Runs that rested and were not seen again are with their owner, or over."""
+        """Forgets runs that rested and were not seen again: their owner has them, or they ended."""
         now = self._time()
         self._left = {run: left for run, left in self._left.items() if now < left.until + 2 * self._poll}
 
@@ -247,9 +247,9 @@ class Granted:
     # -- our runs ------------------------------------------------------------------------------------------------------
 
     async def keep(self, lost: Mapping[str, int]) -> Collection[str]:
-        """Of runs that execute here and that the store no longer counts as ours, those that stay. The store may have
-        freed them by mistake; whose they are is the manager's word. While it does not answer they stay too, unless
-        another worker has claimed them: then our write would be fenced."""
+        """The runs that stay, of those that execute here and that the store no longer lists as ours. The store may have
+        freed them by mistake; the manager decides. While it does not answer they stay too, unless another worker has
+        claimed them: then our write would be fenced."""
         worker = self._worker
         kept: set[str] = set()
         try:
@@ -275,7 +275,7 @@ class Granted:
         return row is not None and row.epoch == epoch and not row.status.is_terminal
 
     def freed(self) -> None:
-        """A run may have left this worker: its grant is given back soon."""
+        """A run may have left this worker: its grant is released soon."""
         if not self._is_returning:
             self._is_returning = True
             self._worker.engine.spawn(self._return_soon())
@@ -288,7 +288,8 @@ class Granted:
             self.freed()
 
     async def _give_back(self) -> bool:
-        """Gives back grants of runs that are neither here nor about to be. Whether the manager heard all of it."""
+        """Releases grants of runs that are neither here nor about to be. Returns whether the manager confirmed all of
+        it."""
         knows, others = self._worker.engine.knows, self._trying | self._returning
         runs = [run for run in self._held if run not in others and not knows(run)]
         is_done = True
@@ -316,15 +317,16 @@ class Granted:
                 self._worker.work_hinted.set()
 
     async def close(self) -> None:
-        """Gives everything back, the heartbeat too: others need not wait. What goes wrong is the manager's."""
+        """Releases everything, including the heartbeat, so that others need not wait. Errors of the manager are only
+        reported."""
         await asyncio.get_running_loop().run_in_executor(None, self._pulse.stop)
         try:
             await self._grants.release_all(self._worker.options.id)
         except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-            self._trouble("grants not released, they will run out", error)
+            self._trouble("grants not released; they will expire", error)
 
     async def watch(self) -> None:
-        """A grant that went away is a reason to look; which run it was says nothing about what is due."""
+        """Looks for work when a grant disappears; which run it was does not say what is due."""
         while True:
             try:
                 stream = self._grants.orphans()
@@ -336,5 +338,5 @@ class Granted:
                     self._left.pop(run, None)
                     self._worker.work_hinted.set()
             except Exception as error:  # noqa: BLE001 the manager's client may raise anything
-                self._trouble("the lease manager tells of no orphans", error)
+                self._trouble("the stream of orphans from the lease manager ended", error)
             await asyncio.sleep(PAUSE)

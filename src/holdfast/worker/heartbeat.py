@@ -1,9 +1,9 @@
 """The heartbeat: one thread per worker, one row for all its runs, so a blocked event loop does not lose leases.
 
-The same thread looks for the runs of workers that went away: a beat that is also a check frees a bounded number of
-them, and checks follow each other while there were some. Every beat returns when the next lease of any worker runs
-out, so a check comes just then. Among workers that are alive that moment is always later than the next beat: no
-worker checks more often because of it.
+The same thread looks for the runs of dead workers: a beat that is also a check frees a bounded number of them, and
+checks follow each other while there are some. Every beat returns when the next lease of any worker expires, so that a
+check comes right then. While workers are alive that moment is always later than the next beat, so no worker checks more
+often because of it.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ AGAIN = 0.001
 """One check frees a bounded number of orphans; checks follow each other while there were some."""
 
 LEAST_PAUSE, LONGEST_SPREAD = 0.01, 0.2
-"""How long after a lease has run out it is looked for: at least, and at most more than that. By chance, so that the
-workers of a fleet do not all look at once."""
+"""How long after a lease has expired it is checked: minimum, and maximum random addition, so that the workers of a
+fleet do not all check at once."""
 
 
 class Checks:
-    """When to look for the runs of others: now and then, and just after a lease has run out. Knows no clock."""
+    """When to check for the runs of others: regularly, and right after a lease has expired. Knows no clock."""
 
     def __init__(self, interval: float | None, spread: float) -> None:
         self._interval = float("inf") if interval is None else interval
@@ -40,7 +40,7 @@ class Checks:
 
     @property
     def are_on(self) -> bool:
-        """Whether this worker looks at all."""
+        """Whether this worker checks at all."""
         return self._interval != float("inf")
 
     @property
@@ -48,11 +48,11 @@ class Checks:
         return min(self._regular_at, self._expiry_at)
 
     def begin(self, now: float) -> None:
-        """The first regular one is still to come."""
+        """Starts; the first regular check is still to come."""
         self._regular_at = now + self._interval
 
     def learn(self, beat: Beat, now: float, chance: float, *, was_check: bool) -> None:
-        """What a beat said. `chance` is between 0 and 1."""
+        """Takes the answer of a beat. `chance` is between 0 and 1."""
         if not self.are_on:
             return
         if was_check:
@@ -63,7 +63,7 @@ class Checks:
             self._expiry_at = now + left + LEAST_PAUSE + chance * self._spread
 
     def put_off(self, until: float) -> None:
-        """The store did not answer: not before then."""
+        """Delays the next check: the store did not answer."""
         self._regular_at = max(self._regular_at, until)
         self._expiry_at = max(self._expiry_at, until)
 
@@ -71,12 +71,12 @@ class Checks:
 class Heartbeat:
     """Beats every third of the lease, more often while the store does not answer.
 
-    `check_interval` None: it never looks after the runs of others. `also` is whom else to tell that the worker lives,
-    once the store has heard it; it must not wait.
+    `check_interval` None: it never checks the runs of others. `also` is called after each beat that the store took; it
+    must not wait.
     """
 
     pulse: type[Pulse] = Pulse
-    """What tells a lease manager; a simulation does without a thread."""
+    """Tells a lease manager that the worker is alive; a simulation needs no thread for it."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; the lease then runs out by itself, or is released."""
+        """Ends the thread; the lease then expires, or is released."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(timeout=5)
@@ -136,15 +136,15 @@ class Heartbeat:
     # -- one beat after the other: the caller waits as long as each says --------------------------------------
 
     def begin(self) -> float:
-        """Seconds until the first beat. Of a worker that looks after the runs of others it comes at once: another
-        worker's lease may have run out already."""
+        """Seconds until the first beat. For a worker that checks the runs of others it comes at once: another worker's
+        lease may have expired already."""
         self._heard_at, self._used = self.time(), self.processor()
         self._beat_at = self._heard_at + (0.0 if self._checks.are_on else self._interval)
         self._checks.begin(self.time())
         return self._pause()
 
     def beat(self) -> float:
-        """One beat, now; seconds until the next."""
+        """One beat. Returns the seconds until the next."""
         is_check = self.time() >= self._checks.at
         sent_at = self.time()
         try:
@@ -185,12 +185,12 @@ class Heartbeat:
         return time.monotonic()
 
     def processor(self) -> float:
-        """Seconds that this process has used a processor for."""
+        """Processor seconds that this process has used."""
         return time.process_time()
 
     def _was_busy(self, gap: float) -> bool:
-        """Whether the lease ran out because something here kept every thread waiting, such as a body that does not
-        let go of the interpreter. A process that was stopped, or a store that did not answer, uses no processor."""
+        """Whether the lease expired because something here blocked every thread, such as a body that holds the GIL. A
+        process that was stopped, or a store that did not answer, uses no processor."""
         return gap >= self._ttl and self.processor() - self._used > gap / 2
 
     def _put_off(self, seconds: float) -> float:

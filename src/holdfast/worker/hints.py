@@ -1,4 +1,4 @@
-"""Hints of the store, from any thread, brought to the worker's loop. A hint may be missed: polling finds everything."""
+"""Hints of the store, passed from any thread to the worker's loop. A hint may be lost: polling finds everything."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.ports.store import OTHERS
 
 
 class Hinted(Protocol):
-    """The worker, as its hints see it."""
+    """The part of the worker that hints use."""
 
     engine: Engine
     work_hinted: asyncio.Event

@@ -1,8 +1,8 @@
-"""The line loop: says what limits this worker's steps declare, and looks after lines in which steps wait.
+"""The line loop: declares the limits of this worker's steps, and tends lines in which steps wait.
 
-Waiters are woken by whoever frees a place. The look is for what no one says: a worker died that held places, a waiter
-was woken and never came, a wake-up was lost. It looks every second while something waits, later less often, and not at
-all while no step of this worker has a limit.
+Freeing a place wakes a waiter. The loop is for cases without a wake-up: a worker with places died, a woken waiter never
+came, a wake-up was lost. It looks every second while something waits, later less often, and not at all while no step of
+this worker has a limit.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ LOOK = 1.0
 """Seconds between two looks while something waits."""
 
 LONGEST = 30.0
-"""And at most, if it has waited for long."""
+"""Maximum seconds between two looks, if something has waited for long."""
 
 MANY = 60
-"""Looks before they become rare."""
+"""Number of looks before they become rare."""
 
 POLLS = 5
-"""Polls between two looks while nothing waits, in case workers died that had steps waiting."""
+"""Polls between two looks while nothing waits, in case workers with waiting steps died."""
 
 
 def rules_of(named: Iterable[Any]) -> dict[str, Rule]:
-    """What the steps among these values declare; `DefinitionError` if two say different things of one name, or if a
-    step's parameters do not have the key."""
+    """The rules that the steps among these values declare. Raises `DefinitionError` if two differ under one name, or
+    if a step's parameters do not have the key."""
     steps = [value for value in named if is_a(value, (AnyStep,)) and value.limit_use is not None]
     limits = all_limits([(each.limit_use, each.spec.where) for each in steps])
     return {name: limit.rule for name, limit in limits.items()}
 
 
 async def tend_until_stopped(worker: Seat, rules: dict[str, Rule]) -> None:
-    """One look after another, as long as the worker takes work."""
+    """Looks repeatedly, as long as the worker takes work."""
     hinted, looks, wait = worker.engine.lines_hinted, 0, 0.0
     is_declared = False
     while not worker.is_stopping:
@@ -56,10 +56,10 @@ async def tend_until_stopped(worker: Seat, rules: dict[str, Rule]) -> None:
                 is_declared = True
             is_waited_in = await worker.store.tend_limits()
         except HoldfastError as error:
-            worker.telemetry.tell(Trouble("looking after limits failed, retrying in a second", error))
+            worker.telemetry.tell(Trouble("tending limits failed, retrying in a second", error))
             is_waited_in = True
         except Exception as error:  # noqa: BLE001 the loop must not end
-            what = "looking after limits failed unexpectedly, retrying in a second"
+            what = "tending limits failed unexpectedly, retrying in a second"
             worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
             is_waited_in = True
         looks = looks + 1 if is_waited_in else 0

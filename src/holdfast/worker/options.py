@@ -1,4 +1,4 @@
-"""How a worker behaves."""
+"""The options of a worker."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ class WorkerOptions(msgspec.Struct, frozen=True):
     grace: timedelta = timedelta(seconds=30)
     batch: int = 100
     look: timedelta = timedelta(milliseconds=125)
-    """The longest pause between two looks for what other processes wrote. It bounds how long a run that another process
-    starts waits for an idle worker."""
+    """Maximum pause between two checks for writes of other processes. It limits how long a run started by another
+    process waits for an idle worker."""
     patience: timedelta | None = timedelta(seconds=2)
     """How long the event loop may be blocked before the watchdog reports the cause. None: no watchdog."""
     recovery: RecoverySettings = msgspec.field(default_factory=RecoverySettings)
     on_loss: Literal["store", "stop"] = "store"
-    """What a worker goes by while the lease manager that it has does not answer."""
+    """What a worker does while its lease manager does not answer."""
 
     def row(self, definitions: tuple[tuple[str, str], ...], started_at: datetime) -> WorkerRow:
-        """How the store knows a worker of this process that begins now."""
+        """The row of a worker of this process that starts now."""
         return WorkerRow(
             instance=self.instance,
             worker=self.id,
@@ -68,8 +68,8 @@ def worker_options(
     upkeep: UpkeepSettings | None = None,
     on_loss: Literal["store", "stop"] = "store",
 ) -> WorkerOptions:
-    """Options from what a user wrote. A configured `id` promises that one live worker uses it; `{hostname}` in it is
-    the name of this host. Without `queues` it serves "default" and those that its app declares."""
+    """Options from user settings. A configured `id` must be used by one live worker only; `{hostname}` in it is the
+    name of this host. Without `queues` it serves "default" and those that its app declares."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
         raise InvalidInput(f"concurrency={concurrency!r}: a worker needs at least one slot")
     if queues is None:

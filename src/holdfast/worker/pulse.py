@@ -1,4 +1,4 @@
-"""The worker's heartbeat at its lease manager, on a thread of its own."""
+"""The worker's heartbeat at its lease manager, on its own thread."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 
 class Pulse:
-    """Beats once for each time it is told, later if the manager is slow: what comes meanwhile is one beat more.
-
-    The thread that keeps the lease of the store only tells: a manager that does not answer holds it up for nothing.
+    """Beats once per call of `tell`, later if the manager is slow; calls meanwhile become one more beat. The thread
+    that keeps the store's lease only calls `tell`, so a manager that does not answer never delays it.
     """
 
     def __init__(self, beat: Callable[[], None]) -> None:
@@ -19,7 +18,7 @@ class Pulse:
         self._thread: threading.Thread | None = None
 
     def tell(self) -> None:
-        """The store has heard the worker, so the manager is to hear it too. Does not wait. From one thread."""
+        """Requests a beat, after the store has heard the worker. Does not wait. From one thread."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="holdfast-pulse", daemon=True)
             self._thread.start()
@@ -34,7 +33,7 @@ class Pulse:
             self._beat()
 
     def stop(self) -> None:
-        """Ends the thread. A beat that the manager does not answer is waited for a second."""
+        """Ends the thread. Waits at most a second for a pending beat."""
         self._is_over = True
         self._told.set()
         if self._thread is not None:

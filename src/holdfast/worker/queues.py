@@ -1,4 +1,4 @@
-"""The queue loop: five times for each sweep it looks whether the workers have gone whose rules count."""
+"""The queue loop: five times per sweep it checks whether the workers whose rules apply are still there."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.worker.seat import Seat
 
 
 async def settle_until_stopped(worker: Seat) -> None:
-    """One look after another, as long as the worker takes work; none if it declares no queue."""
+    """Checks repeatedly, as long as the worker takes work; never if it declares no queue."""
     look = worker.options.sweep.total_seconds() / 5
     while worker.queues and not worker.is_stopping:
         await asyncio.sleep(look * random.uniform(0.9, 1.1))

@@ -17,16 +17,16 @@ from holdfast.schedules.due import DUTY, declare, fire_buffered, fire_due
 from holdfast.worker.seat import Seat
 
 LOOK = 5
-"""Polls between two looks, in case another process made a schedule."""
+"""Polls between two looks, in case another process created a schedule."""
 
 SPREAD = 0.2
-"""Most seconds of the random delay of a worker that does not have the duty, so that not all ask at once."""
+"""Maximum seconds of random delay for a worker without the duty, so that not all ask at once."""
 
 SOME = 20
 """Schedules with a buffered slot that one pass checks without a hint that a run has ended."""
 
 PAUSE = 2.0
-"""Seconds after a failure."""
+"""Seconds to wait after a failure."""
 
 
 class Awaited:
@@ -52,7 +52,7 @@ class Awaited:
         return bool(self._runs)
 
     def learn(self, schedule: str, runs: frozenset[str]) -> None:
-        """What the schedule waits for now. It is checked last from here on."""
+        """Records what the schedule waits for now. It is checked last from here on."""
         if not runs and schedule not in self._runs:
             return
         self._runs.pop(schedule, None)
@@ -69,7 +69,7 @@ class Awaited:
 
 
 async def fire_until_stopped(worker: Seat) -> None:
-    """One pass after another, as long as the worker takes work."""
+    """Runs passes as long as the worker takes work."""
     awaited = Awaited(asyncio.get_running_loop())
     unsubscribe = worker.store.subscribe(awaited.hear)
     try:

@@ -1,4 +1,4 @@
-"""A worker, as its loops know it: what they share, and whom they ask."""
+"""A worker as its loops see it: what they share and use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from holdfast.worker.slots import Admission
 
 
 class Passes(Protocol):
-    """What hears of each pass of the claimer."""
+    """Called after each pass of the claim loop."""
 
     def passed(self) -> None:
         """A pass is over."""
@@ -61,13 +61,13 @@ class Seat(Protocol):
         ...
 
     async def recovered(self, own: Sequence[str], taken: Collection[str], /) -> None:
-        """Runs of its earlier instance were tried."""
+        """The runs of its earlier instance were tried."""
         ...
 
     def met(self, kind: Kind, run: str, detail: str, /) -> None:
-        """Something happened that recovery counts."""
+        """Counts something that recovery found."""
         ...
 
     async def learn_flow_of(self, run: str, /) -> bool:
-        """Serves the flow of a run that nothing serves, if it can."""
+        """Serves the flow of a run that nothing serves, if possible."""
         ...

@@ -1,6 +1,6 @@
-"""What a worker adds to admission (`ports.admission`): its slots, and the line of those that wait for them.
+"""A worker's part of admission (`ports.admission`): its slots, and the line of runs that wait for them.
 
-Runs begin here through two doors, the claim loop and starts of this process, which are made already begun. Both ask
+Runs begin here in two ways: by the claim loop, and by starts of this process, which are created already begun. Both ask
 here. A start of this process is written as pending, like any other, while runs may wait in line: it is then claimed in
 the store's fair order, and does not overtake them.
 """
@@ -9,16 +9,16 @@ from __future__ import annotations
 
 
 class Admission:
-    """How many runs may begin, and whether others wait for that."""
+    """How many runs may begin, and whether others wait."""
 
     def __init__(self, slots: int, batch: int) -> None:
         self._slots = slots
         self._batch = batch
         self.has_line: bool = False
-        """Whether runs may be due that the last pass did not take: it took as many as it could."""
+        """Whether due runs may be left that the last pass did not take because it was full."""
         self.waits_for_slots: bool = False
         self.waits_at_gate: bool = False
-        """Whether the last pass left runs at the gate of a queue: the end of any run may let them in."""
+        """Whether the last pass left runs at the gate of a queue: the end of any run may admit them."""
 
     def limit(self, busy: int) -> int:
         """How many runs a pass of the claim loop may take now."""
@@ -27,7 +27,7 @@ class Admission:
         return limit
 
     def passed(self, taken: int, limit: int, *, is_held_back: bool = False) -> None:
-        """What a pass took. One that is not full left no run waiting, but for those at a gate."""
+        """Records what a pass took. A pass that was not full left no run waiting, except at a gate."""
         self.has_line = taken >= limit
         self.waits_at_gate = is_held_back
 

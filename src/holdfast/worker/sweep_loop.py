@@ -1,7 +1,7 @@
 """The sweep loop: now and then one of the workers removes expired runs and unused blobs.
 
-Which one is decided by a duty in the store that runs out by itself. A sweep is prolonged piece by piece; a worker that
-lost the duty, or is told to stop, leaves the rest to the next one.
+A duty in the store, which expires, decides which one. Each piece of a sweep prolongs it; a worker that lost the duty,
+or is told to stop, leaves the rest to the next one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from holdfast.upkeep.sweep import DUTY, TTL, Swept, sweep
 from holdfast.worker.seat import Seat
 
 FIRST = 5
-"""The first sweep of a worker comes this many times sooner than the others."""
+"""Factor by which the first sweep of a worker comes sooner than the others."""
 
 
 async def sweep_until_stopped(worker: Seat) -> None:
-    """One sweep after another, unless another worker is sweeping."""
+    """Sweeps repeatedly, unless another worker is sweeping."""
     every = worker.options.sweep.total_seconds()
     pause = every / FIRST
     while not worker.is_stopping:
@@ -36,7 +36,7 @@ async def sweep_until_stopped(worker: Seat) -> None:
 
 
 async def sweep_if_free(worker: Seat) -> Swept | None:
-    """A sweep; None if another worker is sweeping."""
+    """Sweeps; None if another worker is sweeping."""
     store, holder = worker.store, worker.options.instance
 
     async def goes_on() -> bool:

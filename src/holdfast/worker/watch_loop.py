@@ -1,6 +1,7 @@
 """The watch loop: notices what other processes wrote, and compares what we hold with what the store says.
 
-Looking for changes is cheap and often; the comparison runs after a change and once per poll, which is the truth.
+Checking for changes is cheap and frequent; the comparison runs after a change and once per poll, which finds
+everything.
 """
 
 from __future__ import annotations
@@ -12,16 +13,16 @@ from holdfast.ports.facts import Trouble
 from holdfast.worker.seat import Seat
 
 FIRST_LOOK = 0.002
-"""Seconds to the next look for changes of other processes right after one; `options.look` when all is quiet."""
+"""Seconds to the next check for changes right after one; `options.look` when nothing happens."""
 
 SOON = 0.01
-"""Pauses up to this one grow slowly: an answer to what was just written may come. Longer ones double, since mostly the
-change was a heartbeat, and nothing follows it."""
+"""Pauses up to this one grow slowly, since an answer to what was just written may come. Longer ones double, since
+mostly the change was a heartbeat."""
 
 
 class Looks:
-    """Looks for changes, as a timer and not as a task: an idle worker does little else. A store that hears of them says
-    so, and is not waited for."""
+    """Checks for changes with a timer instead of a task: an idle worker does little else. A store that reports changes
+    calls it directly."""
 
     def __init__(self, worker: Seat) -> None:
         self._worker = worker
@@ -35,7 +36,7 @@ class Looks:
         self._is_due: asyncio.Future[None] | None = None
 
     async def comparison(self) -> None:
-        """Returns when it is time for the next one."""
+        """Returns when the next comparison is due."""
         is_due = self._is_due = self._loop.create_future()
         self._timer = self._loop.call_later(self._pause, self._look, is_due)
         try:
@@ -74,7 +75,7 @@ class Looks:
 
 
 async def watch_until_stopped(worker: Seat) -> None:
-    """Hints for the claim loop, news for the sessions."""
+    """Passes hints to the claim loop and news to the sessions."""
     looks = Looks(worker)
     worker.others_wrote = looks.at_once
     while not worker.is_stopped:

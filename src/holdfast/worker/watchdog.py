@@ -1,7 +1,7 @@
-"""The watchdog: says what blocks the event loop, with the workflow or step and the line.
+"""The watchdog reports what blocks the event loop, with the workflow or step and the line.
 
-A blocked loop keeps its leases (the heartbeat has a thread of its own) but advances nothing. The usual cause is
-blocking I/O in an async step or a long computation in a workflow body.
+A blocked loop keeps its leases (the heartbeat has its own thread) but advances nothing. The usual cause is blocking I/O
+in an async step or a long computation in a workflow body.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PERIOD = 0.5
 
 
 class Watchdog:
-    """One thread that looks at the clock of the loop."""
+    """One thread that checks the clock of the loop."""
 
     def __init__(self, tell: Tell, *, patience: float) -> None:
         self._tell = tell
@@ -53,8 +53,8 @@ class Watchdog:
             self.look(time.monotonic(), time.process_time())
 
     def look(self, now: float, used: float) -> None:
-        """One look. If this thread stood still too, and nothing here used a processor meanwhile, the process was
-        stopped: that blames no code."""
+        """One check. If this thread stood still too, and nothing here used a processor meanwhile, the process was
+        stopped, and no code is blamed."""
         gap, busy = now - self._looked_at, used - self._used
         self._looked_at, self._used = now, used
         if gap >= self._patience and busy < gap / 2:
@@ -92,4 +92,4 @@ def _named(frame: FrameType) -> str:
 
 
 _OURS = ("holdfast.", "asyncio.", "uvloop")
-"""Below these an author's code is entered: a workflow's body, or a step's."""
+"""Functions below which an author's code runs: a workflow's body, or a step's."""

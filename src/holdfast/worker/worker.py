@@ -58,14 +58,14 @@ from holdfast.worker.watch_loop import watch_until_stopped
 from holdfast.worker.watchdog import Watchdog
 
 SHORT = timedelta(seconds=5)
-"""A lease below this is compared with the time that the store takes to answer."""
+"""A lease below this is compared with the store's answering time."""
 
 
 class Worker:
     """Claims and advances runs until it is stopped."""
 
     heartbeat: type[Heartbeat] = Heartbeat
-    """What keeps its lease; a simulation beats without a thread."""
+    """What keeps its lease; a simulation needs no thread for it."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Worker:
         self.work_hinted: asyncio.Event = asyncio.Event()
         self.admission: Admission = Admission(options.concurrency, options.batch)
         self.others_wrote: Callable[[], None] = lambda: None
-        """The store heard that another process wrote."""
+        """Whether another process wrote."""
         self.recovery: Recovery = Recovery()
         self.last_beat: Beat | None = None
         self.own_runs: list[str] = []
@@ -185,7 +185,7 @@ class Worker:
         return chosen if chosen != RecoverySettings().check_interval else min(chosen, self.options.ttl / 3)
 
     async def _register(self) -> None:
-        """Known to the store; the runs of an earlier instance of this worker are free, and the first to be claimed."""
+        """Registers at the store, which frees the runs of an earlier instance; these are claimed first."""
         if self.options.ttl < SHORT:
             await self._check_distance()
         most = self.options.recovery.max_startup_recovery
@@ -199,7 +199,7 @@ class Worker:
             await asyncio.get_running_loop().run_in_executor(None, self.granted.beat)
 
     async def _check_distance(self) -> None:
-        """A lease that runs out before the store has answered twice is never held."""
+        """Refuses a lease that expires before the store has answered twice."""
         times: list[float] = []
         for _ in range(2):  # the first may have to connect
             began = time.monotonic()
@@ -215,7 +215,7 @@ class Worker:
     # -- recovery ------------------------------------------------------------------------------------------------------
 
     async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
-        """Takes due runs: as the store says, or as the lease manager allows."""
+        """Claims due runs, from the store or as the lease manager allows."""
         max_claims = self.engine.settings.max_claims
         request = ClaimRequest(worker=self.row, limit=limit, max_claims=max_claims, only=tuple(only))
         if self.granted is not None:
@@ -223,7 +223,7 @@ class Worker:
         return await self.store.claim(request)
 
     async def recovered(self, own: Sequence[str], taken: Collection[str]) -> None:
-        """The runs of the earlier instance were tried: those that others were quicker to get are left to them."""
+        """The runs of the earlier instance were tried: those that others got faster are left to them."""
         counted = self.granted.refused if self.granted is not None else ()
         for run in own:
             if run in taken:
@@ -246,8 +246,8 @@ class Worker:
         await self._serve_more(resources)
 
     async def learn_flow_of(self, run: str) -> bool:
-        """Serves the flow of a run that no worker alive holds, from the definition stored with it, if its components
-        are here: no worker needs a flow's file to resume its runs."""
+        """Serves the flow of a run that no live worker has, from the definition stored with it, if its components are
+        here: no worker needs a flow's file to resume its runs."""
         row = await self.store.get(run)
         if row is None or not await self.engine.definitions.learn(row):
             return False
@@ -262,7 +262,7 @@ class Worker:
         self.work_hinted.set()
 
     def make(self, new: NewRun, turn: Turn, *, key_since: datetime, is_named: bool) -> Awaitable[Creation]:
-        """Makes a run of this process, already begun by this worker."""
+        """Creates a run of this process, already begun by this worker."""
         instance = self.options.instance
         return self.engine.beginnings.make(new, turn, key_since=key_since, instance=instance, is_named=is_named)
 
@@ -271,16 +271,16 @@ class Worker:
         return run in self.engine.sessions
 
     def settles(self, run: str) -> bool:
-        """Whether a turn of this worker is what was just written of the run: its verdict is on its way."""
+        """Whether this worker wrote the last turn of the run and its verdict is on its way."""
         session = self.engine.sessions.get(run)
         return session is not None and session.is_settling
 
     def tell_ends(self, listener: Callable[[ChildEnded], None]) -> None:
-        """Who is told of the end of each run, once it is durable."""
+        """Sets the listener for the ends of runs, called once they are durable."""
         self.engine.on_end = listener
 
     async def health(self) -> dict[str, Health]:
-        """How the open resources are."""
+        """The health of the open resources."""
         return await self.surroundings.health()
 
     def wants(self, workflow: str, version: str, queue: str) -> bool:
@@ -296,8 +296,8 @@ class Worker:
         )
 
     async def stop(self, *, grace: float | None = None) -> None:
-        """Shuts down gracefully: no more claims; runs given back as their steps end; the rest after the grace, which
-        is one for all: the claim that is still under way and the bodies that run."""
+        """Shuts down gracefully: claims nothing more, releases runs as their steps end, and the rest after the grace,
+        which covers the pending claim and the running bodies."""
         if self.is_stopping:
             return
         self.is_stopping = True
@@ -320,8 +320,8 @@ class Worker:
         await self._close()
 
     def forsake(self) -> None:
-        """Lets go of threads and listeners and says nothing to the store: the end of a worker that was killed, in a
-        simulation whose process lives on."""
+        """Releases threads and listeners without telling the store: the end of a worker that was killed, in a
+        simulation whose process continues."""
         self.is_stopping = self.is_stopped = True
         self._unsubscribe()
         if self._watchdog is not None:
@@ -346,13 +346,13 @@ class Worker:
         self.telemetry.tell(WorkerStopped(self.options.id))
 
     async def _leave_store(self) -> None:
-        """Gives back what this instance holds, and ends it."""
+        """Releases what this instance holds, and ends it."""
         if self.granted is not None:  # first: a worker that meets a free run still granted to us puts it off
             await self.granted.close()
         try:
             await self.store.release_all(self.options.instance)
         except StoreError as error:
-            self._trouble("leases not released, they will run out", error)
+            self._trouble("leases not released; they will expire", error)
 
     # -- hints ---------------------------------------------------------------------------------------------------------
 
@@ -378,7 +378,7 @@ class Worker:
         self.engine.spawn(self._known_again())
 
     async def _known_again(self) -> None:
-        """The lease had run out. While it had, runs may have been delayed because no worker had their definition:
+        """The lease had expired. Meanwhile runs may have been delayed because no worker had their definition;
         registering recalls them. Others may have taken what we held."""
         try:
             await self.store.register(self.row, self.options.ttl, takes_over="none")
@@ -390,7 +390,7 @@ class Worker:
         await self.engine.check_held(self.options.instance)
 
     async def _report_namesake(self) -> None:
-        """A later instance of this id ends an earlier one, which may be alive: only that one knows."""
+        """A later instance of this id ends an earlier one, which may be alive: only the earlier one notices."""
         for other in await self.store.workers():
             is_later = other.instance != self.options.instance and other.started_at >= self.row.started_at
             if other.is_live and other.worker == self.options.id and is_later:

@@ -1,4 +1,4 @@
-"""The runs of a store in which every table of a run has rows, but for streams: ended, waiting, asleep, with children,
+"""The runs of a store in which every table of a run has rows: ended, waiting, asleep, with children,
 blobs and compacted rows.
 
 `fill` leaves them where they stand, messages unread. `readings` is what users read of them then, `outcomes` what comes
@@ -15,7 +15,24 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from holdfast import App, JournalEvent, Run, RunVar, Signal, Status, Topic, Update, sleep, start, step, workflow
+from holdfast import (
+    App,
+    JournalEvent,
+    Retry,
+    Run,
+    RunVar,
+    Signal,
+    Status,
+    Stream,
+    Topic,
+    Update,
+    current,
+    sleep,
+    start,
+    step,
+    workflow,
+)
+from holdfast.client.stream_reader import read_now
 from holdfast.errors import HoldfastError
 from holdfast.ports.runs import RunRow
 from holdfast.upkeep.compaction import compact
@@ -31,6 +48,7 @@ go = Signal[int]("go")
 ask = Update[int, int]("ask")
 news = Topic[str]("news")
 stage = RunVar[str]("stage")
+tokens = Stream[str]("tokens")
 whole = RunVar[str]("whole")
 
 
@@ -69,6 +87,22 @@ async def answers(number: int) -> int:
 async def asked(number: int) -> int:
     ask.serve(answers)
     return await double(number) + await go.wait()
+
+
+@step(retry=Retry(2, first="1ms"))
+async def says(word: str) -> int:
+    tokens.send(word)
+    await tokens.flush()
+    tokens.send(f"{word} {current().attempt}")
+    if current().attempt == 1:
+        raise ConnectionError("again")
+    return 2
+
+
+@workflow
+async def speaks(word: str) -> int:
+    tokens.send("from the workflow")
+    return await says(word) + await go.wait()
 
 
 @workflow
@@ -117,11 +151,12 @@ doubled = flow(
     brings=(double,),
 )
 
-WORKFLOWS: list[Any] = [told, waits, asked, listens, naps, child, family, aunt, lengthy, doubled]
+WORKFLOWS: list[Any] = [told, waits, asked, speaks, listens, naps, child, family, aunt, lengthy, doubled]
 RUNS = (
     "told",
     "waits",
     "asked",
+    "speaks",
     "listens",
     "naps",
     "child",
@@ -146,6 +181,7 @@ async def fill(url: str) -> None:
         waiting.append(await app.start(asked(6), id="asked"))
         assert await waiting[1].update(ask, 1, id="q1", timeout="20s") == 2
         waiting += [
+            await app.start(speaks("hello"), id="speaks"),
             await app.start(listens(), id="listens"),
             await app.start(doubled({}), id="doubled"),
             await app.start(family(), id="family"),
@@ -172,6 +208,7 @@ async def fill(url: str) -> None:
         for name, number in (
             ("waits", 7),
             ("asked", 9),
+            ("speaks", 11),
             ("child", 40),
             ("compacted", 1),
             ("lengthy", 2),
@@ -210,6 +247,8 @@ async def readings(url: str) -> Readings:
             history = [(event.ordinal, event.type, event.data) async for event in _so_far(run, row.next_ordinal - 1)]
             found[name] = (row.status, columns, times, row.attributes, row.doing, shown, history)
         found["asked"] += (await (await app.get("asked")).update(ask, 1, id="q1", timeout="1s"),)
+        heard = await read_now(await app.client(), "speaks", tokens, None, None)
+        found["speaks"] += ([(x.value, x.step, x.attempt, x.offset, x.state) for x in heard],)
     return found
 
 

@@ -29,7 +29,7 @@ async def attach(file: BlobRef) -> int:
     [
         ({}, InvalidSchedule, "exactly one of cron=, every= and at="),
         ({"cron": "0 3 * * *", "every": "1h"}, InvalidSchedule, "cron and every given"),
-        ({"cron": "* * 31 2 *"}, InvalidSchedule, "never comes"),
+        ({"cron": "* * 31 2 *"}, InvalidSchedule, "never occurs"),
         ({"cron": "61 * * * * *"}, InvalidSchedule, "second is not valid"),
         ({"cron": "0 3 * * *", "tz": "Berlin"}, InvalidSchedule, "no such time zone"),
         ({"every": "1h", "tz": "Europe/Berlin"}, InvalidSchedule, "goes with cron="),

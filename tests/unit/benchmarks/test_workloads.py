@@ -12,6 +12,8 @@ from benchmarks.profiling import PROFILED, profile
 from benchmarks.scale import TINY
 from benchmarks.workloads import WORKLOADS
 
+pytestmark = pytest.mark.slow
+
 WITH_PROCESSES = {"W4", "W5", "W6"}
 
 

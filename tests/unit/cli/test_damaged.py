@@ -32,7 +32,7 @@ def test_a_damaged_run_is_named_and_can_be_ended(cli: Cli, column: str, value: A
     shown = cli.ok("show", "bad")
     assert shown.startswith("run bad damaged: ")
     verified = cli("verify")
-    assert (verified.code, verified.out.splitlines()[-1]) == (1, "3 runs, 3 journal rows: 1 does not hold")
+    assert (verified.code, verified.out.splitlines()[-1]) == (1, "3 runs, 3 journal rows: 1 problem")
     assert f"run bad: its row is damaged: {column} is " in verified.out
     examined = cli("doctor")
     assert examined.code == 1

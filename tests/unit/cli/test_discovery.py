@@ -125,7 +125,7 @@ def test_two_addresses_in_one_project_are_refused(cli: Cli, monkeypatch: pytest.
         "mine.py",
         "from holdfast import App\nfrom shop import hello\napp = App('sqlite:///own.db', workflows=[hello])",
     )
-    assert "say it once" in cli("start", "hello", "name=x").error
+    assert "set it in one place" in cli("start", "hello", "name=x").error
     put(cli, "holdfast.toml", 'app = "mine:app"\n[store]\nurl = "sqlite:///own.db"')
     assert cli("start", "hello", "name=x").code == 0
 
@@ -143,7 +143,7 @@ def test_a_config_can_be_named(cli: Cli) -> None:
     put(cli, "other.toml", 'app = "shop:app"')
     assert cli.ok("--config", "other.toml", "start", "hello", "name=x", "--id", "a") == "a\n"
     assert cli.ok("start", "--config", "other.toml", "hello", "name=x", "--id", "b") == "b\n"
-    assert "no configuration file" in cli("runs", "--config", "missing.toml").error
+    assert "configuration file does not exist" in cli("runs", "--config", "missing.toml").error
     put(cli, "bad.toml", 'ap = "shop:app"')
     assert "Did you mean app?" in cli("runs", "--config", "bad.toml").error
 

@@ -176,7 +176,7 @@ def test_a_named_file_is_the_only_one(tmp_path: Path) -> None:
     (tmp_path / "other.toml").write_text("[worker]\nconcurrency = 5")
     found = loaded(tmp_path, environ={"HOLDFAST_CONFIG": "other.toml"})
     assert (found.settings.worker.id, found.settings.worker.concurrency) == ("", 5)
-    assert "no configuration file" in refused(tmp_path, environ={"HOLDFAST_CONFIG": "missing.toml"})
+    assert "configuration file does not exist" in refused(tmp_path, environ={"HOLDFAST_CONFIG": "missing.toml"})
 
 
 @pytest.mark.parametrize(

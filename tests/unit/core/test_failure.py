@@ -187,7 +187,7 @@ def test_an_exception_that_says_something_else_afterwards_is_not_rebuilt() -> No
 
     failure = from_exception(Counting(), declared=(Counting,))
     assert not failure.declared
-    assert failure.message.endswith("do not come back: put together again it says something else)")
+    assert failure.message.endswith("do not come back: the rebuilt exception has a different message)")
 
 
 def test_a_class_that_cannot_be_put_together_is_reported() -> None:

@@ -244,7 +244,7 @@ def test_a_stand_in_is_the_first_row_or_none() -> None:
     rows, _ = compacted(journal, 5)
     event = decode_rows(rows)[0].events[0]
     journal.turn(event)
-    with pytest.raises(CorruptJournal, match="stands for the rows before it"):
+    with pytest.raises(CorruptJournal, match="replaces the rows before it"):
         fold("r", journal.turns)
 
 

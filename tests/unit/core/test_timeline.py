@@ -456,7 +456,7 @@ def entry(kind: Kind, name: str = "", **more: Any) -> Entry:
         (entry("released", "w1"), "released by w1"),
         (entry("cancel", actor="me", detail="left"), "cancel asked for: left (by me)"),
         (entry("deadline"), "deadline passed"),
-        (entry("retry", error="E: m"), "the body failed, to be tried again: E: m"),
+        (entry("retry", error="E: m"), "the body failed and will be retried: E: m"),
         (entry("pass", attempt=2), "pass 2 began"),
         (entry("kept", detail="a, b"), "saga kept: a, b"),
         (entry("started", "order", detail="retry of old"), "started order: retry of old"),

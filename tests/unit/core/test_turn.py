@@ -99,7 +99,7 @@ def test_a_flipped_bit_is_found(data: st.DataObject) -> None:
     content = bytearray(getattr(rows[place], name))
     content[data.draw(st.integers(0, len(content) - 1))] ^= 1 << data.draw(st.integers(0, 7))
     rows[place] = changed(rows[place], **{name: bytes(content)})
-    with pytest.raises(CorruptJournal, match=rf"^run r: the checksum of row {place + 1} does not hold\. .*backup"):
+    with pytest.raises(CorruptJournal, match=rf"^run r: the checksum of row {place + 1} does not match\. .*backup"):
         decode_rows(rows)
 
 
@@ -171,7 +171,7 @@ def test_the_checksum_is_the_agreed_one() -> None:
 def test_a_journal_moved_to_another_run_does_not_hold() -> None:
     """Contract: the chain begins with the run's id; a stand-in's seal is bound to it too."""
     moved = [changed(row, run="other") for row in journal().rows]
-    with pytest.raises(CorruptJournal, match=r"^run other: the checksum of row 1 does not hold"):
+    with pytest.raises(CorruptJournal, match=r"^run other: the checksum of row 1 does not match"):
         decode_rows(moved)
     written = journal().rows
     stand_in = sealed(written[1], e.Compacted(rows=2, fold=msgspec.Raw(b"{}")))

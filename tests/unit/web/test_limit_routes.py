@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from holdfast import App, Limit, step, workflow
 from holdfast.core.limit import Rule
 from holdfast.upkeep.limit_book import declare
-from tests.unit.web.conftest import Api
+from tests.unit.web.conftest import PATIENCE, Api, made_api
 
 
 @pytest.fixture
@@ -32,3 +36,36 @@ async def test_a_limit_is_paused_with_a_reason_and_resumed(limited: Api) -> None
     shown = (await limited.post("limits/api/pause", {"reason": "429s"}, role="operate"))["limit"]
     assert (shown["paused"], shown["reason"]) == (True, "429s")
     assert (await limited.post("limits/api/resume", role="operate"))["limit"]["paused"] is False
+
+
+customer = Limit("customer", at_once=1)
+free = asyncio.Event()
+
+
+@step(limits=[customer.by("who")])
+async def price(who: str) -> None:
+    await free.wait()
+
+
+@workflow
+async def priced(who: str) -> None:
+    await price(who)
+
+
+async def test_a_limit_names_the_keys_most_wait_for_and_who_holds_them() -> None:
+    """Promise: `busiest` has the key with a waiter first, with the run and step that has its place."""
+    app = App("memory://", workflows=[priced])
+    async with asyncio.timeout(PATIENCE), app, app.worker(poll="10ms"):
+        api = made_api(app)
+        for run, who in (("r1", "acme"), ("r2", "initech"), ("r3", "initech")):
+            await app.start(priced(who), id=run)
+        busiest: list[dict[str, Any]] = []
+        while [(line["held"], line["waiting"]) for line in busiest] != [(1, 1), (1, 0)]:
+            await asyncio.sleep(0.01)
+            api.server.service.forget(("busiest", "customer"))
+            known = (await api.get("limits"))["limits"]
+            busiest = (await api.get("limits/customer"))["busiest"] if known else []
+        free.set()
+    first, second = busiest
+    assert (first["key"], second["key"], second["places"]) == ("initech", "acme", [{"run": "r1", "step": "price"}])
+    assert first["places"][0]["run"] in {"r2", "r3"}

@@ -244,7 +244,7 @@ async def test_a_lapsed_lease_makes_the_worker_look_after_its_runs(caplog: pytes
         await store.take(run.id, instance="another", steal=True)
         worker._beaten(Beat(NOW, has_lapsed=True, orphaned=0))
         await _until(lambda: run.id not in worker.engine.sessions)
-    assert "its lease had run out" in caplog.text
+    assert "its lease had expired" in caplog.text
     assert "taken over by another worker" in caplog.text
 
 
@@ -288,7 +288,7 @@ async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) 
         run = await app.start(work())
         assert await run.result("10s") == "mine"
         assert (await run.view()).epoch == 1
-    assert "its lease had run out" not in caplog.text
+    assert "its lease had expired" not in caplog.text
 
 
 async def _until(condition: Callable[[], bool]) -> None:

@@ -5,7 +5,7 @@ export const STATUSES: readonly Status[] = ['running', 'pending', 'paused', 'fai
 const OPEN: ReadonlySet<Status> = new Set<Status>(['pending', 'running', 'paused']);
 export const isOpen = (run: { status: Status }): boolean => OPEN.has(run.status);
 
-export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger';
+export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger' | 'set' | 'reset' | 'update';
 
 export interface Me {
   actor: string;
@@ -65,6 +65,8 @@ export interface RunList {
   runs: Run[];
   next: string;
   seq: string;
+  /** How many runs were looked at to find these. */
+  looked_at: number;
 }
 
 export interface Counts {
@@ -147,6 +149,16 @@ export interface Story {
   children_next: string;
   machine: { path: { key: string; state: string }[]; state: string | null; undoable: string[]; suspects: string[] } | null;
   seq: string;
+  /** How many parts each stream of the run has. */
+  streams: Record<string, number>;
+}
+
+export interface StreamPart {
+  offset: number;
+  step: string;
+  attempt: number;
+  state: 'open' | 'completed' | 'superseded';
+  value: unknown;
 }
 
 export interface JournalEvent {
@@ -344,6 +356,46 @@ export interface Queue {
   capped: string[];
   workers: string[];
   unserved: { workflow: string; version: string; count: number }[];
+  begun: number;
+  parked: number;
+  at_once: number | null;
+  per_worker: number | null;
+  rate: string | null;
+  shares: Record<string, number>;
+  share_at_once: number | null;
+  frees_parked: boolean;
+  is_paused: boolean;
+  reason: string;
+  is_declared: boolean;
+  overrides: string[];
+  next_at: string | null;
+  held_back: string;
+  loads: { share: string; waiting: number; begun: number }[];
+  share_count: number;
+  problem: string;
+}
+
+export interface Limit {
+  name: string;
+  rate: string;
+  burst: number;
+  at_once: number | null;
+  held: number;
+  waiting: number;
+  next: string | null;
+  keys: number;
+  paused: boolean;
+  reason: string;
+  by_hand: boolean;
+}
+
+export interface BusyLine {
+  key: string;
+  held: number;
+  waiting: number;
+  next: string | null;
+  oldest: string | null;
+  places: { run: string; step: string }[];
 }
 
 export interface Schedule {

@@ -9,6 +9,8 @@ import { LiveRun } from '../run/live';
 import { RunGraph } from '../run/graph';
 import { Timeline } from '../run/timeline';
 import { Items } from '../run/items';
+import { Questions } from '../run/questions';
+import { Streams } from '../run/streams';
 import type { Story } from '../api/types';
 import { Live } from '../parts/frame';
 import { Mark, Pill } from '../parts/mark';
@@ -58,7 +60,8 @@ export function RunPage({ id }: { id: string }) {
       <div class="split">
         <div>
           <Main story={story} live={live} />
-          <Values story={story} />
+          <Streams story={story} />
+          <Values story={story} live={live} />
         </div>
         <div class="side">
           {step && <Inspector live={live} step={step} />}
@@ -100,7 +103,7 @@ function Main({ story, live }: { story: Story; live: LiveRun }) {
   );
 }
 
-function Values({ story }: { story: Story }) {
+function Values({ story, live }: { story: Story; live: LiveRun }) {
   const { run } = story;
   const values: [string, unknown, string][] = [['Input', story.input, 'input']];
   if (run.status === 'completed') values.push(['Result', story.result, 'result']);
@@ -119,6 +122,7 @@ function Values({ story }: { story: Story }) {
           <Value value={value} run={run.id} label={plain(name)} source={{ of }} />
         </section>
       ))}
+      <Questions run={run} events={live.journal.value} />
     </div>
   );
 }

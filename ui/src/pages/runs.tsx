@@ -6,7 +6,7 @@ import { Top } from '../parts/frame';
 import { Mark } from '../parts/mark';
 import { Virtual } from '../parts/virtual';
 import { Bulk, type BulkVerb } from '../runs/bulk';
-import { filterBody, filterText, filter, rangeFor } from '../runs/filter';
+import { filterBody, filterText, filter, rangeFor, isSearch } from '../runs/filter';
 import { Filters } from '../runs/filters';
 import { Histogram } from '../runs/histogram';
 import { LiveList, MOST } from '../runs/list';
@@ -106,7 +106,7 @@ export function Runs() {
         <Search input={search} />
         <StartButton />
       </Top>
-      <Histogram changes={changes} fitting={fitting} />
+      {!isSearch.value && <Histogram changes={changes} fitting={fitting} />}
       <Filters changes={changes} counted={(text) => { setTotal(text); if (!filterText.value) nav.value = { ...nav.value, runs: text }; }} />
       {list.problem.value && (
         <p class="notice is-failed" role="alert">
@@ -143,15 +143,17 @@ export function Runs() {
           </>
         )}
       </div>
-      {rows.length === 0 && list.hasLoaded.value && !list.problem.value && (query.value.size ? <NothingMatches /> : <NothingYet />)}
+      {rows.length === 0 && list.hasLoaded.value && !list.problem.value && (query.value.size ? <NothingMatches list={list} /> : <NothingYet />)}
       {rows.length > 0 && <Foot list={list} />}
       {picked.size > 0 && (
         <div class="picked" role="region" aria-label="selection">
           <b class="num">{count(picked.size)} selected</b>
           <PickedActs rows={rows} picked={picked} open={(verb) => setBulk({ verb, isAll: false })} />
-          <button class="btn bare" onClick={() => setBulk({ verb: 'cancel', isAll: true })}>
-            Cancel all {total} that match
-          </button>
+          {!isSearch.value && (
+            <button class="btn bare" onClick={() => setBulk({ verb: 'cancel', isAll: true })}>
+              Cancel all {total} that match
+            </button>
+          )}
           <button class="btn bare" onClick={() => setPicked(new Set())}>
             Clear
           </button>
@@ -207,6 +209,17 @@ function Search({ input }: { input: { current: HTMLInputElement | null } }) {
 function Foot({ list }: { list: LiveList }) {
   const rows = list.rows.value.length;
   if (rows >= MOST) return <p class="list-foot">{count(rows)} runs are shown. Narrow the filter to see older ones.</p>;
+  if (isSearch.value)
+    return (
+      <p class="list-foot">
+        {count(rows)} of the newest {count(list.looked.value)} failed runs.{' '}
+        {!list.isAtEnd.value && (
+          <button class="btn bare" onClick={() => void list.more()}>
+            Look further
+          </button>
+        )}
+      </p>
+    );
   return <p class="list-foot">{list.isAtEnd.value ? `${count(rows)} ${rows === 1 ? 'run' : 'runs'}, no older ones` : `${count(rows)} loaded, more as you scroll`}</p>;
 }
 
@@ -232,7 +245,17 @@ function Newer({ list }: { list: LiveList }) {
   );
 }
 
-function NothingMatches() {
+function NothingMatches({ list }: { list: LiveList }) {
+  if (!list.isAtEnd.value)
+    return (
+      <div class="card empty">
+        <h2>Not among the newest {count(list.looked.value)} failed runs</h2>
+        <p>Errors are in no index, so the search reads them, newest first.</p>
+        <button class="btn" onClick={() => void list.more()}>
+          Look further
+        </button>
+      </div>
+    );
   return (
     <div class="card empty">
       <h2>No run matches</h2>

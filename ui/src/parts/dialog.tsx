@@ -1,7 +1,6 @@
 // A question in front of the page. The browser keeps the focus inside and Escape closes it.
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { Problem } from '../api/client';
 import { Mark } from './mark';
 
 interface Props {
@@ -33,7 +32,7 @@ export function Dialog({ title, close, act, verb, isDangerous, isDisabled, butto
     try {
       if ((await act()) !== false) close();
     } catch (error) {
-      setProblem(error instanceof Problem ? error.message : String(error));
+      setProblem(error instanceof Error ? error.message : String(error));
     } finally {
       setBusy(false);
     }

@@ -20,6 +20,7 @@ const PAGES: readonly [PageName, string, keyof typeof nav.value, string?][] = [
   ['batches', 'Batches', 'batches', 'batches'],
   ['workers', 'Workers', 'workers'],
   ['queues', 'Queues', 'queues'],
+  ['limits', 'Limits', 'limits', 'limits'],
   ['schedules', 'Schedules', 'schedules', 'schedules'],
 ];
 const PARENT: Partial<Record<PageName, PageName>> = { run: '', runs: '', workflow: 'workflows', batch: 'batches' };
@@ -122,6 +123,7 @@ const KEYS: readonly [string, string][] = [
   ['g b', 'batches'],
   ['g k', 'workers'],
   ['g q', 'queues'],
+  ['g l', 'limits'],
   ['g s', 'schedules'],
   ['?', 'this help'],
 ];

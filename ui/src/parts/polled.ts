@@ -1,11 +1,12 @@
 // What has no stream is asked for again from time to time, while the tab is looked at.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, Problem } from '../api/client';
 import { connected, disconnected } from '../state/connection';
 
-export function usePolled<T>(path: string, every: number, query = ''): { data: T | null; problem: Problem | null } {
+export function usePolled<T>(path: string, every: number, query = ''): { data: T | null; problem: Problem | null; load: () => void } {
   const [data, setData] = useState<T | null>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
+  const asked = useRef<() => void>(() => undefined);
   useEffect(() => {
     const controller = new AbortController();
     const load = () => {
@@ -23,6 +24,7 @@ export function usePolled<T>(path: string, every: number, query = ''): { data: T
         },
       );
     };
+    asked.current = load;
     load();
     const timer = window.setInterval(load, every);
     return () => {
@@ -30,5 +32,5 @@ export function usePolled<T>(path: string, every: number, query = ''): { data: T
       window.clearInterval(timer);
     };
   }, [path, every, query]);
-  return { data, problem };
+  return { data, problem, load: () => asked.current() };
 }

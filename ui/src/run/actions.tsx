@@ -8,6 +8,7 @@ import { can } from '../state/me';
 import { go, href } from '../state/route';
 import { toast } from '../state/toasts';
 import { plain } from '../text';
+import { AskRun } from './questions';
 
 interface Act {
   verb: Verb;
@@ -27,9 +28,11 @@ const ACTS: readonly Act[] = [
 ];
 
 export function Actions({ run, done }: { run: Run; done: () => void }) {
-  const [open, setOpen] = useState<Act | 'signal' | null>(null);
+  const [open, setOpen] = useState<Act | 'signal' | 'ask' | null>(null);
   const close = () => setOpen(null);
-  const waits = run.doing.now.filter((one) => one.kind === 'signal').map((one) => one.name);
+  const waitsFor = (kind: string) => run.doing.now.filter((one) => one.kind === kind).map((one) => one.name);
+  const waits = waitsFor('signal');
+  const questions = waitsFor('update');
   const offered = ACTS.filter((act) => act.fits(run) && can(act.verb));
   return (
     <>
@@ -38,13 +41,19 @@ export function Actions({ run, done }: { run: Run; done: () => void }) {
           {waits.length ? `Answer ${plain(waits[0]!)}` : 'Signal'}
         </button>
       )}
+      {isOpen(run) && can('update') && (
+        <button class={`btn ${questions.length ? 'main' : ''}`} onClick={() => setOpen('ask')}>
+          {questions.length ? `Ask ${plain(questions[0]!)}` : 'Ask'}
+        </button>
+      )}
       {offered.map((act) => (
         <button class={`btn ${act.isDangerous ? 'danger' : ''}`} onClick={() => setOpen(act)}>
           {act.label}
         </button>
       ))}
       {open === 'signal' && <Signal run={run} waits={waits} close={close} done={done} />}
-      {open && open !== 'signal' && <Confirm act={open} run={run} close={close} done={done} />}
+      {open === 'ask' && <AskRun run={run} waits={questions} close={close} done={done} />}
+      {open && open !== 'signal' && open !== 'ask' && <Confirm act={open} run={run} close={close} done={done} />}
     </>
   );
 }

@@ -43,6 +43,14 @@ export function factOf(event: JournalEvent): [string, string, string] {
       return ['wait ended', key, ''];
     case 'signal':
       return ['signal received', text(data, 'name'), text(data, 'sender') && `from ${text(data, 'sender')}`];
+    case 'update':
+      return ['question received', text(data, 'name'), text(data, 'sender') && `from ${text(data, 'sender')}`];
+    case 'answered':
+      return [`question ${text(data, 'outcome')}`, '', JSON.stringify(data['value'])?.slice(0, 120) ?? ''];
+    case 'attributes':
+      return ['attributes set', '', JSON.stringify(data['attributes'])?.slice(0, 120) ?? ''];
+    case 'streamed':
+      return ['streamed', text(data, 'name'), `${text(data, 'parts')} parts`];
     case 'topic':
       return ['topic received', text(data, 'name'), ''];
     case 'child':

@@ -66,6 +66,14 @@ export class LiveRun {
     if (this.graph.value || story.machine || !known) await this.#loadGraph();
   }
 
+  /** Streams of steps are not in the journal: what is new of them is asked for. */
+  async #loadStreams(): Promise<void> {
+    const [path, query] = ofRun(this.id, 'stream-ends');
+    const { streams } = await ask<{ streams: Record<string, number> }>(path, { query, signal: this.#controller.signal });
+    const story = this.story.value!;
+    if (JSON.stringify(streams) !== JSON.stringify(story.streams)) this.story.value = { ...story, streams };
+  }
+
   async #begin(): Promise<void> {
     try {
       await this.load();
@@ -78,8 +86,10 @@ export class LiveRun {
       const [path, query] = ofRun(this.id, 'events', { after: story.seq });
       this.#stream = follow(path, query, { opened: connected, lost: disconnected, message: ({ event, data }) => this.#take(event, data) });
       this.#children = window.setInterval(() => {
-        if (!document.hidden && this.story.value?.children.some(isOpen)) this.#soon();
-      }, 4000);
+        if (document.hidden || !this.story.value) return;
+        if (this.story.value.children.some(isOpen)) this.#soon();
+        else void this.#loadStreams().catch((error) => this.#fail(error));
+      }, 2000);
     } catch (error) {
       this.#fail(error);
     }

@@ -9,7 +9,7 @@ const LENGTHS: Record<string, number> = { '15m': 900_000, '1h': 3_600_000, '6h':
 /** The shortest range that reaches back so far; a day if that is not known. */
 export const rangeFor = (ms: number | null): string => (ms === null ? '24h' : (RANGES.find(([name]) => LENGTHS[name]! >= ms)?.[0] ?? '30d'));
 
-export const FIELDS = ['status', 'workflow', 'version', 'queue', 'worker', 'key', 'parent', 'root', 'attribute', 'q', 'since', 'until'] as const;
+export const FIELDS = ['status', 'workflow', 'version', 'queue', 'worker', 'key', 'parent', 'root', 'attribute', 'q', 'error', 'since', 'until'] as const;
 
 /** What the API is asked for: the filter and nothing else of the address. */
 export const filter = computed(() => {
@@ -17,6 +17,9 @@ export const filter = computed(() => {
   for (const field of FIELDS) for (const value of query.value.getAll(field)) if (value) chosen.append(field, value);
   return chosen;
 });
+
+/** Whether errors are searched: then nothing can be counted, for no index has their words. */
+export const isSearch = computed(() => filter.value.has('error'));
 
 /** The filter as text: two lists with the same text are the same list. */
 export const filterText = computed(() => filter.value.toString());

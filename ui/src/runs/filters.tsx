@@ -1,5 +1,5 @@
 // Status chips with their counts, and the other filters. Every choice is a link.
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from '../api/client';
 import { STATUSES, type Counts, type Queue, type Status, type Workflow } from '../api/types';
 import { Mark } from '../parts/mark';
@@ -7,13 +7,14 @@ import { go, hrefWith, parameter, query } from '../state/route';
 import { plain } from '../text';
 import { count, local } from '../time';
 import { current } from '../state/clock';
-import { filter, RANGES } from './filter';
+import { filter, isSearch, RANGES } from './filter';
 import { Views } from './views';
 
 export function Filters({ changes, counted }: { changes: number; counted: (total: string) => void }) {
   const [counts, setCounts] = useState<Counts | null>(null);
   const chosen = new URLSearchParams(filter.value);
   chosen.delete('status');
+  chosen.delete('error');
   const text = chosen.toString();
   useEffect(() => {
     const controller = new AbortController();
@@ -30,12 +31,12 @@ export function Filters({ changes, counted }: { changes: number; counted: (total
   return (
     <div class="chips">
       <a class={`chip ${statuses.length ? '' : 'on'}`} href={hrefWith({ status: null })}>
-        All {counts && shown(counts, STATUSES)}
+        All {counts && !isSearch.value && shown(counts, STATUSES)}
       </a>
       {STATUSES.map((status) => (
         <a class={`chip is-${status} ${statuses.includes(status) ? 'on' : ''}`} aria-current={statuses.includes(status) ? 'true' : undefined} href={hrefWith({ status: statuses.includes(status) ? null : status })}>
           <Mark status={status} size={12} />
-          {status} {counts && shown(counts, [status])}
+          {status} {counts && !isSearch.value && shown(counts, [status])}
         </a>
       ))}
       <Chosen />
@@ -47,8 +48,27 @@ export function Filters({ changes, counted }: { changes: number; counted: (total
           <option value={value}>{label}</option>
         ))}
       </select>
+      <ErrorText />
       <Views />
     </div>
+  );
+}
+
+/** Failed runs whose error contains a text. */
+function ErrorText() {
+  const value = parameter('error');
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => {
+    if (input.current && document.activeElement !== input.current) input.current.value = value;
+  }, [value]);
+  const search = (event: Event) => {
+    event.preventDefault();
+    go(hrefWith({ error: input.current!.value.trim() || null }));
+  };
+  return (
+    <form class="error-filter" onSubmit={search} role="search">
+      <input ref={input} class={`chip ${value ? 'on' : ''}`} type="search" aria-label="error contains" placeholder="error contains …" maxLength={200} defaultValue={value} onChange={search} />
+    </form>
   );
 }
 

@@ -8,6 +8,8 @@ import { signedOut } from '../api/client';
 
 const PAGE = 500;
 const FIRST = 100;
+/** Runs that a search looks at before it stops without a result. */
+const ASKED_ON = 5000;
 /** Rows kept at most: who looks for older ones narrows the filter. */
 export const MOST = 100_000;
 
@@ -20,6 +22,8 @@ export class LiveList {
   readonly fresh = new Set<string>();
   /** Counts every message: counts and histogram are asked for again after it. */
   readonly changes = signal(0);
+  /** Runs that were looked at; more than are shown while errors are searched. */
+  readonly looked = signal(0);
 
   #next = '';
   #seq = '';
@@ -45,7 +49,7 @@ export class LiveList {
     }
     this.#isLoading = true;
     try {
-      const page = await this.#load(this.#next, PAGE);
+      const page = await this.#found(this.#next, PAGE);
       this.#next = page.next;
       const fresh = page.runs.filter((run) => !this.#places.has(run.id));
       const start = this.rows.value.length;
@@ -79,7 +83,8 @@ export class LiveList {
   }
 
   async #first(): Promise<string> {
-    const page = await this.#load('', FIRST);
+    this.looked.value = 0;
+    const page = await this.#found('', FIRST);
     this.#next = page.next;
     this.#replace(page.runs);
     this.isAtEnd.value = !page.next;
@@ -87,6 +92,17 @@ export class LiveList {
     this.problem.value = null;
     this.#seq = page.seq;
     return page.seq;
+  }
+
+  /** The next page that has runs. A search may give empty ones: it is asked on for a while, then the reader decides. */
+  async #found(after: string, limit: number): Promise<RunList> {
+    const until = this.looked.value + ASKED_ON;
+    for (let next = after; ; ) {
+      const page = await this.#load(next, limit);
+      this.looked.value += page.looked_at;
+      if (page.runs.length || !page.next || this.looked.value >= until) return page;
+      next = page.next;
+    }
   }
 
   #load(after: string, limit: number): Promise<RunList> {

@@ -12,7 +12,7 @@ const isTyping = (target: EventTarget | null) =>
   target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) && (target as HTMLInputElement).type !== 'checkbox';
 
 let isGoing = 0;
-const PLACES: Record<string, Parameters<typeof href>[0]> = { r: '', w: 'workflows', b: 'batches', k: 'workers', q: 'queues', s: 'schedules' };
+const PLACES: Record<string, Parameters<typeof href>[0]> = { r: '', w: 'workflows', b: 'batches', k: 'workers', q: 'queues', l: 'limits', s: 'schedules' };
 
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyping(event.target) || document.querySelector('dialog[open]')) return;

@@ -2,7 +2,7 @@
 import { computed, signal } from '@preact/signals';
 import { base } from '../api/client';
 
-export type PageName = '' | 'runs' | 'run' | 'workflows' | 'workflow' | 'workers' | 'queues' | 'schedules' | 'batches' | 'batch' | 'login';
+export type PageName = '' | 'runs' | 'run' | 'workflows' | 'workflow' | 'workers' | 'queues' | 'limits' | 'schedules' | 'batches' | 'batch' | 'login';
 
 const address = signal(new URL(location.href));
 window.addEventListener('popstate', () => (address.value = new URL(location.href)));

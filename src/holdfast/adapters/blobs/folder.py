@@ -2,14 +2,14 @@
 
 A file is written under another name (made with O_EXCL, so no link is followed), synced, renamed, and the folder is
 synced: what has its name is whole, whenever the power goes. Two writers of one blob write the same bytes; either file
-is right. A name is 64 hexadecimal digits or it never becomes a path, and what is found under it must be a plain file.
+will do. A name is 64 hexadecimal digits or it never becomes a path, and what is found under it must be a plain file.
 
-Removing races with a writer who finds the file there and relies on it. So a writer gives the file it finds a new time,
-and the collector first moves it aside, then looks at its time: given since, the file goes back. A reader who comes in
-between looks aside too. Times are those of the store's clock, whatever the clocks of the hosts say.
+Removing a file races with a writer that finds it and relies on it. So a writer that finds a file updates its time, and
+the collector first moves the file aside and then reads its time: if it is new, the file goes back. A reader that comes
+in between looks aside too. Times are those of the store's clock, whatever the clocks of the hosts say.
 
-A folder belongs to one store: a label in it bears the mark that the store knows its folder by. So what lies under the
-path is known to be the folder, wherever a host has mounted it, before anything is written or counts as lost.
+A folder belongs to one store: a label in it holds the mark by which the store recognises it. So a process knows that
+the path leads to the right folder, wherever a host has mounted it, before it writes anything or reports a blob as lost.
 """
 
 from __future__ import annotations
@@ -32,21 +32,19 @@ from holdfast.errors import BlobNotFound, CorruptJournal, DiskFull, InvalidInput
 _NAME = re.compile(r"[0-9a-f]{64}")
 _NEW, _ASIDE = ".new", ".aside"
 STRAY = 3600.0
-"""Seconds after which a temporary file that was never renamed is left over from a crash."""
+"""Age in seconds at which an unrenamed temporary file counts as left over from a crash."""
 
 
 class Folder:
-    """A folder of blobs. Blocking: call it from a thread. Without a mark (0) it is taken for what its path says."""
+    """A folder of blobs. Blocking: call it from a thread. With mark 0 its label is not checked."""
 
     def __init__(self, path: Path, mark: int = 0) -> None:
         self.path = path
         self.mark = mark
 
     def label(self, url: str) -> int:
-        """The mark of a folder that is to belong to that store; made, with its label, if there is none.
-
-        `StoreRefused` if it cannot be used, or belongs to another store.
-        """
+        """Returns the mark of the folder. Labels the folder as that store's if it has no label yet. Raises
+        `StoreRefused` if it cannot be used or belongs to another store."""
         self.prepare()
         file = self.path / LABEL
         try:
@@ -62,7 +60,7 @@ class Folder:
         return mark_for(url, known, str(self.path), "folder")
 
     def check(self) -> None:
-        """`StoreUnavailable` unless what lies under the path now is the folder with the mark."""
+        """Raises `StoreUnavailable` unless the path leads to the folder with the mark."""
         if not self.mark:
             return
         try:
@@ -72,7 +70,7 @@ class Folder:
         check_mark(self.mark, found, str(self.path), "Is it mounted here, and is the path right?")
 
     def prepare(self) -> None:
-        """Makes the folder if it is missing. `StoreRefused` if it cannot be used."""
+        """Makes the folder if it is missing. Raises `StoreRefused` if it cannot be used."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not self.path.is_dir() or not os.access(self.path, os.R_OK | os.W_OK | os.X_OK):
@@ -81,7 +79,7 @@ class Folder:
             raise StoreRefused(f"cannot keep blobs in {self.path}: {error}. Name a folder of your own.") from error
 
     def put(self, name: str, data: bytes, at: float) -> None:
-        """Stores the bytes durably. If they are there, they are as if they were new."""
+        """Stores the bytes durably. If the blob exists, its age starts again at zero."""
         self.check()
         target = self._file(name)
         try:
@@ -103,7 +101,7 @@ class Folder:
             raise _translated(f"blob {name} was not stored in {self.path}", error) from error
 
     def get(self, name: str) -> bytes:
-        """The bytes of that name, verified."""
+        """Returns the bytes of that name, verified."""
         if not _NAME.fullmatch(name):
             raise BlobNotFound(f"no blob {name!r} in {self.path}")
         file = self._file(name)
@@ -120,7 +118,8 @@ class Folder:
         return data
 
     def remove(self, names: Iterable[str], before: float) -> int:
-        """Removes these blobs unless they were stored again since `before` (seconds since 1970); how many went."""
+        """Removes these blobs unless they were stored again after `before` (seconds since 1970). Returns how many it
+        removed."""
         gone = 0
         for name in names:
             file = self._file(name)
@@ -135,12 +134,12 @@ class Folder:
         return gone
 
     def parts(self, after: str = "") -> list[str]:
-        """The parts of the folder, in their order, after that one: blobs that begin alike lie together."""
+        """The subfolders after that one, in order. Blobs whose names begin alike share a subfolder."""
         found = [part for part in self.path.glob("[0-9a-f][0-9a-f]") if part.name > after]
         return sorted(part.name for part in found if part.is_dir() and not part.is_symlink())
 
     def sweep(self, part: str) -> int:
-        """Removes what crashes left: files that were never given their name. What was moved aside goes back."""
+        """Cleans up after crashes: removes files that were never renamed and puts back files that were moved aside."""
         left = [*(self.path / part).glob(f"*{_NEW}"), *(self.path / part).glob(f"*{_ASIDE}")]
         if not left:
             return 0
@@ -157,7 +156,7 @@ class Folder:
         return gone
 
     def names(self, part: str, before: float) -> list[str]:
-        """The blobs of a part that were stored before that time."""
+        """The blobs of a subfolder that were stored before that time."""
         found: list[str] = []
         for file in (self.path / part).iterdir():
             with suppress(FileNotFoundError):
@@ -177,7 +176,7 @@ class Folder:
         return part / name
 
     def _touch(self, file: Path, size: int, at: float) -> bool:
-        """Whether the whole file is there, now as if it were new."""
+        """Gives the file a new time. Returns whether the whole file is there."""
         try:
             found = file.lstat()
             if not stat.S_ISREG(found.st_mode) or found.st_size != size:
@@ -196,18 +195,17 @@ class Folder:
             os.fsync(stream.fileno())
 
     def _put_back(self, aside: Path, file: Path) -> None:
-        """If another process has written the file again meanwhile, it has the same bytes."""
+        """Undoes moving the file aside. If another process wrote the file again meanwhile, the bytes are the same."""
         aside.replace(file)
 
 
 def _now_of_files(folder: Path) -> float:
-    """The time that files get now: on a file server its clock counts, and it may be hours from that of this process."""
+    """The time the file system gives to a new file. A file server has its own clock, which may be hours off."""
     os.utime(folder)
     return folder.stat().st_mtime
 
 
 def _read_label(file: Path) -> Label | None:
-    """The label; None if there is none."""
     try:
         return decode_label(file.read_bytes())
     except FileNotFoundError:
@@ -215,7 +213,7 @@ def _read_label(file: Path) -> Label | None:
 
 
 def _give_name(new: Path, file: Path) -> None:
-    """Gives the file its name, unless another process was faster: its file stays."""
+    """Gives the file its name, unless another process was faster; then that file stays."""
     try:
         os.link(new, file)
     except FileExistsError:
@@ -227,7 +225,7 @@ def _give_name(new: Path, file: Path) -> None:
 
 
 def _read(file: Path) -> bytes | None:
-    """A plain file's bytes; None if there is none."""
+    """Reads a plain file; None if it is missing."""
     try:
         handle = os.open(file, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
     except FileNotFoundError:
@@ -246,11 +244,11 @@ def _read(file: Path) -> bytes | None:
 
 def _not_plain(file: Path, error: OSError | None) -> CorruptJournal:
     reason = f": {error}" if error else ""
-    return CorruptJournal(f"blob {file.name}: what is found under its name is no plain file{reason}")
+    return CorruptJournal(f"blob {file.name}: what is found under its name is not a plain file{reason}")
 
 
 def _sync(folder: Path) -> None:
-    """A name is durable when its folder is. (Windows has no such thing, and needs none.)"""
+    """Syncs the folder, which makes a new name durable. Windows neither has nor needs this."""
     if os.name == "nt":
         return
     handle = os.open(folder, os.O_RDONLY)
@@ -267,7 +265,7 @@ def _translated(what: str, error: OSError) -> DiskFull | StoreUnavailable:
 
 
 def folder_of(address: str) -> Folder:
-    """The folder that `blobs=` names. `InvalidInput` if it names none."""
+    """The folder that `blobs=` names. Raises `InvalidInput` if it names none."""
     parts = urlsplit(address)
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not path.is_absolute() or path == Path("/"):

@@ -1,4 +1,4 @@
-"""A folder as a home of blobs: its blocking calls made in threads."""
+"""A folder as a home for blobs. Its blocking calls run in threads."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """A store whose blobs have a home outside it: the bytes are durable there before the store hears of them.
 
 The store keeps a stub of each (name, size, age, references), so what refers to a blob, and when it may go, is decided
-in the store's own transactions. A verb that neither brings nor reads blobs is the store's own.
+in the store's own transactions. Verbs that neither write nor read blobs go straight to the store.
 
-The store knows its home by a mark (`Blobs.mark`), from the first process that names one. A process that was not
-told of it does what needs no blobs, and is refused the rest before anything is written: nobody would look for bytes in
-the store, and a run whose payloads are elsewhere would seem damaged.
+The store recognises its home by a mark (`Blobs.mark`), set by the first process that names a home. A process that was
+not told of the home can do everything that needs no blobs. Anything else is refused before it writes: bytes put into
+the store would never be found, and runs whose payloads are in the home would look damaged.
 """
 
 from __future__ import annotations
@@ -36,14 +36,13 @@ from holdfast.ports.transactions import OpenTransaction, Settlement
 from holdfast.ports.upkeep import Collected
 
 UNHEARD = timedelta(hours=1)
-"""Bytes are in the home before the store hears of them: they stay there this long, however short the grace."""
+"""Minimum age of bytes in the home before they may be collected, however short the grace: they arrive there before the
+store hears of them."""
 
 
 async def open_home(store: Store, home: BlobHome | None, mark: int) -> Store:
-    """The same store, its blobs in the home that is named, if any; `mark` is that of the home it has, if any.
-
-    `StoreRefused` if the home that is named is not the store's, or is another store's.
-    """
+    """Returns the same store with its blobs in the named home, if any; `mark` is the mark of the home it has, if any.
+    Raises `StoreRefused` if the named home is not the store's, or belongs to another store."""
     if home is None:
         return with_home(store, UntoldHome(store.url)) if mark else store
     await home.open(mark or await store.mark("folder", await home.own(store.url)))
@@ -51,7 +50,6 @@ async def open_home(store: Store, home: BlobHome | None, mark: int) -> Store:
 
 
 def with_home(store: Store, home: BlobHome) -> Store:
-    """The same store, its blobs in the home."""
     return _HousedStore(store, home)
 
 
@@ -97,7 +95,7 @@ class _HousedStore:
             self.damaged = inner.damaged
 
     def _take_verbs_of(self, inner: Store) -> None:
-        """Verbs that have nothing to do with blobs are the store's own, not calls that are handed on."""
+        """Binds verbs that have nothing to do with blobs directly, so that calling them costs no extra call."""
         self.read, self.history, self.snapshots = inner.read, inner.history, inner.snapshots
         self.drop_snapshots, self.compact = inner.drop_snapshots, inner.compact
         self.read_tree, self.last_seq, self.trees = inner.read_tree, inner.last_seq, inner.trees
@@ -120,7 +118,7 @@ class _HousedStore:
         self.change_queue, self.queue_load = inner.change_queue, inner.queue_load
         self.limit, self.limits, self.put_limit = inner.limit, inner.limits, inner.put_limit
         self.move_places, self.tend_limits = inner.move_places, inner.tend_limits
-        self.lines, self.places_of = inner.lines, inner.places_of
+        self.lines, self.busiest, self.places_of = inner.lines, inner.busiest, inner.places_of
         self.append, self.read_parts = inner.append, inner.read_parts
         self.stream_ends, self.streams_of = inner.stream_ends, inner.streams_of
         self.subscribe, self.changes = inner.subscribe, inner.changes
@@ -146,12 +144,12 @@ class _HousedStore:
         await self._home.close()
 
     async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
-        """See `ports.leases`: a worker has to see the home."""
+        """See `ports.leases`. Checks first that this worker can reach the home."""
         await self._home.check()
         return await self._inner.register(worker, ttl, takes_over=takes_over)
 
     async def _condition(self) -> Condition:
-        """See `ports.condition`, with what is to be said of the home."""
+        """See `ports.condition`. Adds the warnings of the home."""
         found = await self._examined.condition()
         return msgspec.structs.replace(found, warnings=(*found.warnings, *await self._home.warnings()))
 
@@ -164,7 +162,7 @@ class _HousedStore:
         return await self._inner.commit(batch)
 
     def commit_now(self, commit: Commit) -> Verdict | None:
-        """See `ports.journal`; a turn with blobs always has to wait."""
+        """See `ports.journal`. A turn with blobs is never committed at once."""
         return None if commit.blobs else self._inner.commit_now(commit)
 
     async def create(
@@ -226,7 +224,7 @@ class _HousedStore:
         return await self._inner.put_blob(data, kind=kind)
 
     async def _moved(self, commit: Commit) -> Commit:
-        """The same turn, its bytes in the home."""
+        """The same turn, with its bytes moved into the home."""
         blobs = dict(await self._stubs(commit.blobs.items()))
         if commit.children:
             children = [
@@ -237,7 +235,7 @@ class _HousedStore:
         return msgspec.structs.replace(commit, blobs=blobs)
 
     async def _stubs(self, blobs: Iterable[tuple[str, BlobData]]) -> tuple[tuple[str, BlobData], ...]:
-        """Puts the bytes into the home, and returns what the store is to know of them."""
+        """Puts the bytes into the home and returns the stubs that the store keeps."""
         given = list(blobs)
         brought = [(name, data) for name, data in given if not isinstance(data, Stub)]
         if not brought:
@@ -263,7 +261,7 @@ class _HousedStore:
         return found
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
-        """See `ports.upkeep`: decided by the store, then the bytes; young ones are left to `collect_files`."""
+        """See `ports.upkeep`. The store decides, then the bytes are removed; young ones are left to `collect_files`."""
         if is_dry:
             return await self._inner.collect(grace, limit=limit, is_dry=True)
         await self._home.check()
@@ -272,7 +270,7 @@ class _HousedStore:
         return collected
 
     async def collect_files(self, grace: timedelta, *, after: str = "", limit: int = 1000) -> str:
-        """See `ports.upkeep`: bytes that the store knows nothing of; and what crashes left beside them."""
+        """See `ports.upkeep`. Removes bytes that the store does not know, and what crashes left beside them."""
         await self._home.check()
         before = self._before(grace)
         found = await self._home.old(after, before, limit)
@@ -283,7 +281,7 @@ class _HousedStore:
         return found.next
 
     def _before(self, grace: timedelta) -> datetime:
-        """What is younger stays."""
+        """The time before which bytes are old enough to be collected."""
         return self._inner.clock.now() - max(grace, UNHEARD)
 
 

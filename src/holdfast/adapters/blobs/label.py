@@ -1,7 +1,7 @@
 """The label of a home of blobs: which store it belongs to. Pure.
 
-Two lines of text: the mark that the store knows its home by, and the address of the store, for people and for a process
-that finds a label its store has not heard of.
+Two lines of text: the mark by which the store recognises its home, and the address of the store, for people and for a
+process that finds a label its store has not heard of.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from holdfast.errors import StoreRefused, StoreUnavailable
 
 LABEL: Final = "holdfast-store"
-"""Under which it is found in the home."""
+"""Name of the label in the home."""
 
 
 class Label(msgspec.Struct, frozen=True):
@@ -25,7 +25,7 @@ class Label(msgspec.Struct, frozen=True):
 
 
 def new_label(url: str) -> Label:
-    """A label of that store, with a mark that no other home has."""
+    """A label for that store, with a new unique mark."""
     return Label(secrets.randbits(62) + 1, url)
 
 
@@ -42,7 +42,7 @@ def decode_label(data: bytes) -> Label:
 
 
 def mark_for(url: str, label: Label, place: str, what: str) -> int:
-    """The mark, if the label is of that store. `place`: where the label is, `what`: "folder" or "prefix"."""
+    """The mark, if the label belongs to that store. `place`: where the label is; `what`: "folder" or "prefix"."""
     if label.owner != url:
         raise StoreRefused(
             f"cannot keep blobs in {place}: it belongs to another store ({LABEL} there says "
@@ -52,6 +52,6 @@ def mark_for(url: str, label: Label, place: str, what: str) -> int:
 
 
 def check_mark(expected: int, found: Label | None, place: str, hint: str) -> None:
-    """`StoreUnavailable` unless the label found at that place bears the mark."""
+    """Raises `StoreUnavailable` unless the label found at that place has the mark."""
     if found is None or found.mark != expected:
         raise StoreUnavailable(f"what is at {place} is not the home of this store's blobs. {hint}")

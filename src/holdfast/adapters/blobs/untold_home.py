@@ -1,4 +1,5 @@
-"""The home of a store's blobs, in a process that was not told of it: every verb that needs it is refused."""
+"""Stands for the home of a store's blobs in a process that was not told of it. It refuses every verb that needs the
+home."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
         └▶ Watch ──▶ runs whose key went away: released, revoked or expired
 
 One etcd lease per worker instance: its heartbeat keeps all its keys, its end removes them all, at once and by itself.
-Nothing here runs on the worker's event loop, so a busy loop costs no lease.
+Nothing here runs on the worker's event loop, so a busy loop never loses a lease.
 """
 
 from holdfast.errors import StoreRefused

@@ -65,8 +65,8 @@ class Connection:
     # -- calls ---------------------------------------------------------------------------------------------------------
 
     def call(self, stub: str, method: str, request: Any, *, patience: float = 0.0) -> Any:
-        """The answer of the first member that gives one. `StoreUnavailable` if none does in time, `LeaseGone` if the
-        request names a lease that is not there."""
+        """Returns the answer of the first member that gives one. Raises `StoreUnavailable` if none does in time,
+        `LeaseGone` if the request names a lease that does not exist."""
 
         def ask(channel: Any, seconds: float) -> Any:
             return getattr(getattr(rpc, stub)(channel), method)(request, timeout=seconds, metadata=self._metadata())
@@ -74,7 +74,7 @@ class Connection:
         return self._asked(ask, patience or self.patience)
 
     def keep_alive(self, lease: int) -> int:
-        """Renews a lease, and says for how many seconds. `LeaseGone` if there is none."""
+        """Renews a lease and returns its new length in seconds. Raises `LeaseGone` if it does not exist."""
 
         def ask(channel: Any, seconds: float) -> int:
             stream = rpc.LeaseStub(channel).LeaseKeepAlive(
@@ -91,16 +91,16 @@ class Connection:
         return left
 
     def watch(self, requests: Iterator[Any]) -> Any:
-        """A stream of watch responses from the member that is asked first. One that has lost its leader ends it."""
+        """A stream of watch responses from the preferred member. It ends if that member loses its leader."""
         channel = self._channels[self._first]
         return rpc.WatchStub(channel).Watch(requests, metadata=[*self._metadata(), ("hasleader", "true")])
 
     def turn_away(self) -> None:
-        """The preferred member failed: prefer the next one."""
+        """Prefers the next member, because this one failed."""
         self._first = (self._first + 1) % len(self._channels)
 
     def status(self, number: int) -> Any:
-        """How the member of that number is, from itself."""
+        """Asks the member of that number for its status."""
         stub = rpc.MaintenanceStub(self._channels[number])
         try:
             self._log_in_once()
@@ -109,7 +109,7 @@ class Connection:
             raise StoreUnavailable(f"{self.addresses[number]}: {_words(error)}") from error
 
     def close(self) -> None:
-        """Lets go of all members."""
+        """Closes the connections to all members."""
         for channel in self._channels:
             channel.close()
 
@@ -155,7 +155,7 @@ class Connection:
     # -- opening -------------------------------------------------------------------------------------------------------
 
     def check(self, request: Any) -> Any:
-        """The answer to a request for keys. `StoreRefused` unless members answer, this user may read these keys, and
+        """Answers a request for keys. Raises `StoreRefused` unless members answer, the user may read these keys, and
         there is a leader."""
         try:
             return self.call("KVStub", "Range", request, patience=MOST_PATIENCE)
@@ -164,7 +164,7 @@ class Connection:
             raise StoreRefused(f"cannot use etcd for leases: {leaderless or error}") from error
 
     def _leaderless(self) -> str:
-        """A sentence, if members answer but have no quorum."""
+        """A sentence for the user if members answer but have no quorum."""
         answering = 0
         for number in range(len(self._channels)):
             try:
@@ -180,7 +180,7 @@ class Connection:
 
 
 def parse_endpoint(address: str) -> tuple[str, bool]:
-    """Host and port, and whether it speaks TLS. `InvalidConfig` for anything else than http(s)://host:port."""
+    """Host, port, and whether the endpoint uses TLS. Raises `InvalidConfig` for anything but http(s)://host:port."""
     scheme, place = parse_address(address, ("http", "https"), PORT, example="http://etcd-1:2379")
     return place, scheme == "https"
 
@@ -212,17 +212,23 @@ def _words(error: Any) -> str:
 
 _ADVICE: Final[Advice] = (
     ("authentication failed", "User or password are wrong: see [leases] user and password_file"),
-    ("user name is empty", "This etcd wants a login: say [leases] user and password_file"),
-    ("authentication is not enabled", "This etcd knows no users: leave [leases] user away"),
+    ("user name is empty", "This etcd requires a login: set [leases] user and password_file"),
+    ("authentication is not enabled", "This etcd has no users: remove [leases] user"),
     ("permission denied", "The user needs to read and write below the prefix"),
-    ("certificate", "TLS does not fit: see [leases] ca, certificate and private_key"),
-    ("ssl", "TLS does not fit: see [leases] ca, certificate and private_key, and whether the endpoint is https"),
-    ("handshake", "TLS does not fit: see [leases] ca, certificate and private_key, and whether the endpoint is https"),
-    ("http2", "What answers there is not etcd, or wants TLS (https)"),
+    ("certificate", "TLS failed: check [leases] ca, certificate and private_key"),
+    (
+        "ssl",
+        "TLS failed: check [leases] ca, certificate and private_key, and whether the endpoint is https",
+    ),
+    (
+        "handshake",
+        "TLS failed: check [leases] ca, certificate and private_key, and whether the endpoint is https",
+    ),
+    ("http2", "What answers there is not etcd, or requires TLS (https)"),
     ("unimplemented", "What answers there is not etcd"),
     ("http1", "What answers there is not etcd"),
-    ("settings frame", "What answers there is not etcd, or wants TLS (https)"),
-    ("socket closed", "What answers there is not etcd, or wants TLS (https)"),
+    ("settings frame", "What answers there is not etcd, or requires TLS (https)"),
+    ("socket closed", "What answers there is not etcd, or requires TLS (https)"),
     ("deadline exceeded", "If this lasts, there is no quorum: start the other members"),
     ("database space exceeded", "etcd is full: compact and defragment it"),
 )

@@ -1,8 +1,8 @@
 """Grants by etcd: a key per run, attached to the etcd lease of the worker that holds it.
 
-Acquiring is a transaction on the key's create revision, so of any number of callers one gets it, and the answer of the
-others is the key they met. Losing an answer costs nothing: a key that is attached to our lease is ours. A key of ours
-that is attached to another lease is that of an earlier instance of this worker, and is taken over.
+Acquiring is a transaction on the key's create revision, so exactly one of any number of callers gets it, and the others
+receive the key that was there. A lost answer does no harm: a key attached to our lease is ours. A key of this worker
+that is attached to another lease belongs to an earlier instance of it, and is taken over.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Lease:
     id: int
     seconds: int
     renewed: float
-    """When, by the monotonic clock of this process."""
+    """Monotonic time at which it was last renewed."""
 
     def left(self) -> timedelta:
         return left_of(self.renewed, self.seconds)
@@ -76,8 +76,8 @@ class EtcdGrants:
         self._known: set[str] = set()
 
     async def open(self, mark: int | None = None) -> None:
-        """`StoreRefused` if the cluster cannot be used, or something else uses the prefix: a store with another `mark`
-        too."""
+        """Raises `StoreRefused` if the cluster cannot be used, or if something else uses the prefix (also a store with
+        another `mark`)."""
         await self._in_thread(self._open, mark)
 
     def _open(self, mark: int | None) -> None:
@@ -86,7 +86,7 @@ class EtcdGrants:
             if not self._keys.is_ours(kv.key):
                 raise StoreRefused(
                     f"cannot use etcd for leases: the prefix {self._keys.base.decode()!r} is used by other software "
-                    f"(the key {kv.key.decode(errors='replace')!r}). Say another one: [leases] prefix"
+                    f"(the key {kv.key.decode(errors='replace')!r}). Choose another one: [leases] prefix"
                 )
         self._check_owner(mark)
 
@@ -95,7 +95,7 @@ class EtcdGrants:
         check_owner("etcd", self._prefix, found[0].value if found else None, mark)
 
     async def own(self, mark: int) -> None:
-        """The prefix belongs to the store with that mark from here on. `StoreRefused` if it belongs to another."""
+        """Claims the prefix for the store with that mark. Raises `StoreRefused` if it belongs to another."""
         await self._in_thread(self._own, mark)
 
     def _own(self, mark: int) -> None:
@@ -120,7 +120,7 @@ class EtcdGrants:
         return (await self.acquire_many([run], worker, ttl))[run]
 
     async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
-        """See `ports.grants`: a request for each hundred."""
+        """See `ports.grants`. One request per hundred runs."""
         parts = [runs[first : first + AT_ONCE] for first in range(0, len(runs), AT_ONCE)]
         answers = await asyncio.gather(*(self._in_thread(self._acquire, part, worker, ttl) for part in parts))
         return {run: answer for part in answers for run, answer in part.items()}
@@ -150,12 +150,12 @@ class EtcdGrants:
         return answers
 
     def _takes_over(self, kv: Any, held: HeldRun, lease: _Lease) -> bool:
-        """A run of an earlier instance of this worker is attached to our lease."""
+        """Attaches a run of an earlier instance of this worker to our lease."""
         request = messages.take_over(kv, msgspec.json.encode(held), lease.id)
         return bool(self._connection.call("KVStub", "Txn", request).succeeded)
 
     def _expiries(self, leases: Iterable[int]) -> dict[int, datetime]:
-        """When these leases run out, as etcd sees it: in whole seconds, rounded down."""
+        """When these leases expire according to etcd, in whole seconds, rounded down."""
         found: dict[int, datetime] = {}
         for lease in set(leases):
             answer = self._connection.call("LeaseStub", "LeaseTimeToLive", rpc.LeaseTimeToLiveRequest(ID=lease))
@@ -165,7 +165,7 @@ class EtcdGrants:
     # -- the lease of a worker -----------------------------------------------------------------------------------------
 
     def _with_lease(self, worker: str, ttl: timedelta, verb: Callable[[_Lease], T]) -> T:
-        """The verb with the worker's lease, which is made, and renewed, if need be."""
+        """Calls the verb with the worker's lease, which it makes or renews first if necessary."""
         for _ in range(3):
             lease = self._lease(worker, ttl)
             try:
@@ -230,7 +230,7 @@ class EtcdGrants:
                 return Released()
 
     async def release_all(self, worker: str) -> Sequence[str]:
-        """See `ports.grants`: the lease is revoked, and its keys go with it."""
+        """See `ports.grants`. Revokes the lease, which removes its keys."""
         return await self._in_thread(self._release_all, worker)
 
     def _release_all(self, worker: str) -> list[str]:

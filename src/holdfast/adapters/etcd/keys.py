@@ -47,12 +47,12 @@ class Keys:
 
 
 def below(prefix: bytes, **options: Any) -> Any:
-    """A request for all keys that begin so."""
+    """A request for all keys with that prefix."""
     return rpc.RangeRequest(key=prefix, range_end=prefix[:-1] + bytes([prefix[-1] + 1]), **options)
 
 
 def acquire_all(keys: Sequence[bytes], value: bytes, lease: int) -> Any:
-    """A transaction of transactions, each of which puts a key that is not there, or reads the one that is."""
+    """A transaction of transactions. Each puts a key that is missing, or reads the one that is there."""
     return rpc.TxnRequest(success=[rpc.RequestOp(request_txn=_acquire(key, value, lease)) for key in keys])
 
 
@@ -66,7 +66,7 @@ def _acquire(key: bytes, value: bytes, lease: int) -> Any:
 
 
 def put_once(key: bytes, value: bytes) -> Any:
-    """Puts a key that is not there."""
+    """Puts the key if it is missing."""
     return _acquire(key, value, 0)
 
 
@@ -77,7 +77,7 @@ def found_keys(answer: Any) -> list[Any]:
 
 
 def take_over(kv: Any, value: bytes, lease: int) -> Any:
-    """Writes the key again, unless it has changed since."""
+    """Overwrites the key unless it has changed since."""
     unchanged = rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
     put = rpc.RequestOp(request_put=rpc.PutRequest(key=kv.key, value=value, lease=lease))
     return rpc.TxnRequest(compare=[unchanged], success=[put])
@@ -101,16 +101,16 @@ def delete_unchanged(kv: Any) -> Any:
 
 
 def read_both(keys: Keys) -> Any:
-    """All heartbeats and all runs, of one moment."""
+    """Reads all heartbeats and all runs at one revision."""
     wanted = [rpc.RequestOp(request_range=below(part)) for part in (keys.heartbeats, keys.runs)]
     return rpc.TxnRequest(success=wanted)
 
 
 def held_in(kv: Any) -> HeldRun:
-    """Who holds a run. `StoreUnavailable` if something else has written there."""
+    """The holder of a run. Raises `StoreUnavailable` if other software wrote the value."""
     return decoded("etcd", kv.key, kv.value, HeldRun)
 
 
 def heard_in(kv: Any) -> Heard:
-    """When a worker was heard, likewise."""
+    """When a worker was last heard. Raises `StoreUnavailable` if other software wrote the value."""
     return decoded("etcd", kv.key, kv.value, Heard)

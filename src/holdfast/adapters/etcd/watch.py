@@ -1,7 +1,7 @@
-"""Runs whose key went away, as they do: a watch in a thread of its own.
+"""Reports runs whose key disappears. The watch has its own thread.
 
-Before each watch there is a listing. What was known and is not listed went away unseen: while there was no connection,
-or behind a compaction. So nothing depends on the history that etcd keeps.
+Each watch begins with a listing. A known key that is not listed disappeared unseen, while the connection was down or
+behind a compaction. So nothing depends on the history that etcd keeps.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.adapters.leases.orphans import Orphans
 
 
 class Watch:
-    """One stream of orphans. `known`: runs that have a key, as far as it has been heard; shared by streams."""
+    """One stream of orphans. `known`: runs that have a key, as far as this process has heard; shared by streams."""
 
     def __init__(self, connection: Connection, keys: Keys, known: set[str]) -> None:
         self._connection = connection
@@ -28,7 +28,7 @@ class Watch:
         self._orphans = Orphans("etcd", thread.start, self._end)
 
     def runs(self) -> AsyncIterator[str]:
-        """Until the cluster cannot be reached: then `StoreUnavailable`."""
+        """Yields orphans until the cluster cannot be reached, then raises `StoreUnavailable`."""
         return self._orphans.runs()
 
     def _end(self) -> None:
@@ -47,7 +47,7 @@ class Watch:
             self._orphans.fail(error)
 
     def _list(self) -> int:
-        """Tells of what is missing, and returns the revision to watch from."""
+        """Reports known runs that are missing, and returns the revision to watch from."""
         answer = self._connection.call("KVStub", "Range", below(self._keys.runs, keys_only=True))
         listed = {self._keys.run_of(kv.key) for kv in answer.kvs}
         self._orphans.tell(*(self._known - listed))
@@ -56,7 +56,7 @@ class Watch:
         return int(answer.header.revision) + 1
 
     def _follow(self, revision: int) -> None:
-        """Until the stream ends, for whatever reason."""
+        """Reads the stream until it ends for any reason."""
         request = below(self._keys.runs)
         create = rpc.WatchCreateRequest(key=request.key, range_end=request.range_end, start_revision=revision)
         stream = self._stream = self._connection.watch(self._requests(rpc.WatchRequest(create_request=create)))
@@ -72,7 +72,7 @@ class Watch:
             stream.cancel()
 
     def _requests(self, first: Any) -> Iterator[Any]:
-        """A stream that stays open."""
+        """The request, then nothing more, which keeps the stream open."""
         yield first
         self._ended.wait()
 

@@ -13,7 +13,7 @@ from holdfast.errors import InvalidConfig, StoreRefused, StoreUnavailable
 
 LEAST_PATIENCE: Final = 2.0
 MOST_PATIENCE: Final = 5.0
-"""Seconds in which a call answers or raises, whatever the lease."""
+"""Maximum seconds of a call, however long the lease is."""
 
 
 class Endpoints(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,32 +56,33 @@ def parse_address(address: str, schemes: Sequence[str], port: int, *, example: s
 
 
 Advice = Sequence[tuple[str, str]]
-"""What to do about an error that contains the first text, in lower case."""
+"""Pairs: a text that an error may contain, in lower case, and the advice for that error."""
 
 
 def advised(words: str, advice: Advice) -> str:
-    """An error of a server, and what to do about it if that is known. The first text that fits counts."""
+    """An error of a server, with advice if there is any. The first text that matches counts."""
     return next((f"{words}. {text}" for sign, text in advice if sign in words.lower()), words)
 
 
 def unanswered(what: str, patience: float, failures: Mapping[str, str], advice: Advice) -> StoreUnavailable:
-    """The error after every server has failed; `failures` holds the words of each by its address."""
+    """The error to raise when every server has failed; `failures` maps each address to its words."""
     told = "; ".join(f"{address}: {advised(words, advice)}" for address, words in failures.items())
     return StoreUnavailable(f"{what} does not answer within {patience:.1f} s. {told}")
 
 
 def unreadable(what: str, path: str, error: OSError) -> StoreRefused:
-    """The error of a certificate or key that cannot be read."""
+    """The error for a certificate or key that cannot be read."""
     return StoreRefused(f"cannot use {what} for leases: {path} cannot be read: {error.strerror}")
 
 
 def patience_for(ttl: float) -> float:
-    """Seconds that a call may take under leases of that length."""
+    """Maximum seconds of a call when leases have that length."""
     return min(max(ttl / 3, LEAST_PATIENCE), MOST_PATIENCE)
 
 
 def read_secret(setting: str, path: str) -> str:
-    """The line in the file that a setting names; empty if it names none. `StoreRefused` if it cannot be read."""
+    """Reads the secret from the file that a setting names; empty if it names none. Raises `StoreRefused` if the file
+    cannot be read."""
     if not path:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""Workers as a manager knows them, from their heartbeats and from the runs they hold. Pure."""
+"""Workers as a manager sees them, by their heartbeats and the runs they hold. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from holdfast.ports.grants import Standing
 
 
 def standing_of(heard: Mapping[str, datetime | None], held: Mapping[str, str]) -> Sequence[Standing]:
-    """By worker id. `heard`: when each was heard (None: it never sent a heartbeat); `held`: the worker of each run."""
+    """The state of each worker by its id. `heard`: when each was last heard (None: never); `held`: the worker of each
+    run."""
     active = Counter(held.values())
     return [
         Standing(worker, heard.get(worker) is not None, active[worker], heard.get(worker))

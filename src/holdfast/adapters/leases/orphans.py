@@ -1,4 +1,4 @@
-"""A stream of orphans: told on a thread of the manager, heard on the event loop of a worker."""
+"""A stream of orphans: written by a thread of the manager, read on a worker's event loop."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Orphans:
         self._loop = asyncio.get_running_loop()
 
     async def runs(self) -> AsyncIterator[str]:
-        """Until the manager cannot be reached: then `StoreUnavailable`."""
+        """Yields orphans until the manager cannot be reached, then raises `StoreUnavailable`."""
         self._begin()
         try:
             while True:
@@ -34,12 +34,12 @@ class Orphans:
             self._end()
 
     def tell(self, *runs: str) -> None:
-        """These runs lost their grant."""
+        """Adds runs that lost their grant."""
         for run in runs:
             self._put(run)
 
     def fail(self, error: Exception) -> None:
-        """The watch ended."""
+        """Ends the stream with an error: the watch broke."""
         if not isinstance(error, StoreUnavailable):
             error = StoreUnavailable(f"the watch of {self._name} broke: {error!r}")
         self._put(error)

@@ -6,8 +6,8 @@ from holdfast.errors import StoreRefused
 
 
 def check_owner(manager: str, prefix: str, found: bytes | None, mark: int | None) -> None:
-    """`StoreRefused` if what stands under the prefix is the mark of another store. `found`: None if nothing does;
-    `mark`: that of our store, 0 if it has none yet, None if it does not matter."""
+    """Raises `StoreRefused` if the prefix holds the mark of another store. `found`: the mark there, None if there is
+    none; `mark`: ours, 0 if our store has none yet, None if it does not matter."""
     if found is None or mark is None or found == mark_text(mark):
         return
     raise StoreRefused(
@@ -18,5 +18,5 @@ def check_owner(manager: str, prefix: str, found: bytes | None, mark: int | None
 
 
 def mark_text(mark: int) -> bytes:
-    """The mark as it is kept in a manager."""
+    """The mark as managers store it."""
     return f"{mark}".encode()

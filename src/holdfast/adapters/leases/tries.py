@@ -1,5 +1,5 @@
-"""The tries of one call, one server after the other, until its patience is over. How to wait is the caller's: a thread
-waits in one way, an event loop in another."""
+"""The tries of one call, one server after the other, until its patience is over. The caller does the waiting, since a
+thread and an event loop wait differently."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from holdfast.errors import StoreUnavailable
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.02, 0.3
 SHARES: Final = 3
-"""Of several servers each gets a third of the patience: if two do not answer, the third is still asked."""
+"""Share of the time limit that each of several servers gets: if two do not answer, the third is still asked."""
 
 
 class Tries:
-    """Of one call. Times are of the monotonic clock."""
+    """The tries of one call. Times are monotonic."""
 
     def __init__(self, patience: float, servers: int) -> None:
         self._patience = patience
@@ -26,16 +26,16 @@ class Tries:
 
     @property
     def left(self) -> float:
-        """Seconds until the patience is over; not above zero then."""
+        """Seconds until the call gives up; zero or less if it is time."""
         return self._until - time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """For the next request: never nothing, so that one that has begun gets an answer."""
+        """Timeout of the next request. Always above zero, so that a request that was begun can be answered."""
         return min(self._each, max(self.left, 0.01))
 
     def note(self, address: str, words: str) -> None:
-        """The server there failed."""
+        """Records that the server at that address failed."""
         self._failures[address] = words
 
     def pause(self) -> float:
@@ -44,5 +44,5 @@ class Tries:
         return min(pause, max(self.left, 0.0))
 
     def error(self, manager: str, advice: Advice) -> StoreUnavailable:
-        """After all of them."""
+        """The error to raise when all tries have failed."""
         return unanswered(manager, self._patience, self._failures, advice)

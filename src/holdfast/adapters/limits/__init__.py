@@ -1,1 +1,1 @@
-"""Who may begin under a limit, decided once for every store: each brings a desk with its tables."""
+"""Decides which steps may begin under a limit, once for every store. Each store brings a desk over its tables."""

@@ -24,41 +24,40 @@ class Waiter(msgspec.Struct, frozen=True, gc=False):
 
 
 class Desk(ABC):
-    """See the module. Whoever reads a line may write it: no other transaction does meanwhile."""
+    """See the module. A transaction that reads a line may write it: the line is locked until the transaction ends."""
 
     now: int
 
     @abstractmethod
     def is_current(self, no: int, epoch: int) -> bool:
-        """Whether the run's epoch is that one; until the end of the transaction, if it is."""
+        """Whether the run has that epoch. If so, it keeps it until the transaction ends."""
 
     @abstractmethod
     def is_held(self, no: int, epoch: int) -> bool:
-        """Whether the run is held with that epoch, and has not ended."""
+        """Whether a worker holds the run with that epoch and the run has not ended."""
 
     @abstractmethod
     def setting(self, name: str) -> Setting | None:
-        """What the store says of the limit."""
+        """The stored settings of the limit."""
 
     @abstractmethod
     def declare(self, name: str, rule: Rule) -> None:
-        """The store says this of the limit from now on, unless it says something already."""
+        """Stores the settings of the limit, unless it has some."""
 
     @abstractmethod
     def lock(self, lines: Sequence[tuple[str, str]]) -> None:
-        """Makes these lines, which are sorted, if need be, and keeps other writers from them."""
+        """Locks these sorted lines against other writers, and makes those that are missing."""
 
     @abstractmethod
     def line(self, name: str, key: str) -> tuple[int, int]:
-        """Its theoretical arrival time, and until when it is quiet."""
+        """The line's theoretical arrival time, and until when it is paused."""
 
     @abstractmethod
-    def put_line(self, name: str, key: str, tat: int, quiet_until: int) -> None:
-        """Sets both."""
+    def put_line(self, name: str, key: str, tat: int, quiet_until: int) -> None: ...
 
     @abstractmethod
     def slots(self, name: str, key: str) -> set[int]:
-        """The slots of the line that are taken. Those of holders that lost their run are given back first."""
+        """The taken slots of the line. First frees those whose holder lost its run."""
 
     @abstractmethod
     def places(self, no: int, step: str, epoch: int) -> set[tuple[str, str]]:
@@ -66,7 +65,7 @@ class Desk(ABC):
 
     @abstractmethod
     def add_place(self, name: str, key: str, slot: int, no: int, step: str, epoch: int) -> None:
-        """The slot is taken."""
+        """Takes the slot."""
 
     @abstractmethod
     def lines_of(self, steps: Collection[tuple[int, str]]) -> set[tuple[str, str]]:
@@ -79,43 +78,44 @@ class Desk(ABC):
 
     @abstractmethod
     def drop(self, no: int, step: str) -> None:
-        """The step has no place and waits no more."""
+        """Removes the step's places and its wait."""
 
     @abstractmethod
     def drop_waiter(self, no: int, step: str) -> None:
-        """The step waits no more."""
+        """Removes the step's wait."""
 
     @abstractmethod
     def waiter(self, no: int, step: str) -> Waiter | None:
-        """The step as a waiter."""
+        """The waiting step, if it waits."""
 
     @abstractmethod
     def put_waiter(self, waiter: Waiter) -> None:
-        """The step waits there, and nowhere else."""
+        """Makes the step wait in that line, and in no other."""
 
     @abstractmethod
     def has_ahead(self, waiter: Waiter, lapsed: int) -> bool:
-        """Whether others are before it in its line: but for runs that are paused, or were woken before `lapsed`."""
+        """Whether other waiters are before it in its line. Paused runs and waiters woken before `lapsed` do not
+        count."""
 
     @abstractmethod
     def awake(self, name: str, key: str, lapsed: int) -> int:
-        """Waiters of the line that were woken, or will be, not before `lapsed`."""
+        """Waiters of the line that were or will be woken at `lapsed` or later."""
 
     @abstractmethod
     def sleepers(self, name: str, key: str, most: int) -> Sequence[Waiter]:
-        """The first waiters of the line that were not woken, of runs that may be claimed or are held."""
+        """The first waiters of the line that were not woken and whose runs can be claimed or are held."""
 
     @abstractmethod
     def wake(self, waiter: Waiter, at: int) -> None:
-        """Wakes it then: its run is due at that time, unless it is held; its listeners hear of it."""
+        """Wakes the waiter at that time: its run becomes due then unless it is held, and its listeners are told."""
 
     @abstractmethod
     def woken(self, no: int) -> int | None:
-        """The first time at which a waiter of the run was or will be woken."""
+        """The earliest time at which a waiter of the run was or will be woken."""
 
     @abstractmethod
     def due(self, no: int, at: int) -> None:
-        """The run, if it is not held, is due then at the latest."""
+        """Makes the run due at that time at the latest, unless it is held."""
 
     @abstractmethod
     def waited_lines(self, most: int) -> Sequence[tuple[str, str]]:
@@ -123,8 +123,8 @@ class Desk(ABC):
 
     @abstractmethod
     def forget_ended(self, name: str, key: str) -> None:
-        """Waiters of runs that have ended leave the line."""
+        """Removes waiters whose runs have ended."""
 
     @abstractmethod
     def wake_again(self, name: str, key: str, lapsed: int) -> None:
-        """Waiters that were woken before, and whose runs are not due and not held, count as not woken."""
+        """Marks waiters as not woken if they were woken earlier and their runs are neither due nor held."""

@@ -72,7 +72,7 @@ def promote(desk: Desk, name: str, key: str) -> None:
 
 
 def _rules(desk: Desk, asks: Collection[PlaceAsk]) -> Rules:
-    """What counts of every limit that is asked for. Of one that the store does not know, the definition tells it."""
+    """The rules of every limit that is asked for. A limit that the store does not know gets those of its definition."""
     found: Rules = {}
     for demand in (demand for ask in asks for demand in ask.demands):
         if demand.name not in found:
@@ -84,7 +84,7 @@ def _rules(desk: Desk, asks: Collection[PlaceAsk]) -> Rules:
 
 
 def _takes(desk: Desk, move: PlaceMove, ask: PlaceAsk, rules: Rules) -> bool:
-    """All places of the step, or its place in a line."""
+    """Takes all places of the step, or puts it into a line."""
     counted = {demand.line for demand in ask.demands if rules[demand.name][0].at_once is not None}
     if counted and counted <= desk.places(move.no, ask.step, move.epoch):
         return True  # the answer to this very move was lost

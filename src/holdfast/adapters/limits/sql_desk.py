@@ -10,7 +10,7 @@ import msgspec
 from holdfast.adapters.limits.desk import Desk, Waiter
 from holdfast.adapters.limits.views import line_of, view_of
 from holdfast.core.limit import Rule, Setting
-from holdfast.ports.limits import Line, PlaceView, StoredLimit
+from holdfast.ports.limits import BusyLine, Line, PlaceView, StoredLimit
 
 Ask: TypeAlias = Callable[[str, Sequence[Any]], list[Any]]
 """All rows of a statement, inside the transaction."""
@@ -54,14 +54,16 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
     make_limit: str
     put_limit: str
     listed_lines: str
+    busiest_lines: str
+    holders: str
     places_of: str
     waiters_of: str
     ahead: str
 
 
 class SqlDesk(Desk):
-    """See the module. `hints` are the runs of which listeners are to hear; `as_list` makes a list one value of a
-    statement.
+    """See the module. `hints` collects the runs whose listeners are told afterwards; `as_list` makes a list one value
+    of a statement.
 
     What was read of a line or a run is remembered: no other transaction changes it meanwhile.
     """
@@ -227,7 +229,7 @@ class SqlDesk(Desk):
     # -- limits as they are stored and shown ---------------------------------------------------------------------------
 
     def put_limit(self, limit: StoredLimit) -> bool:
-        """The row, if it has the revision; whether it had."""
+        """Writes the row if it has that revision; returns whether it did."""
         rule = limit.rule
         values = (rule.interval, rule.burst, rule.at_once, limit.is_paused, limit.body, limit.name)
         if limit.revision:
@@ -244,13 +246,22 @@ class SqlDesk(Desk):
         return stored_limit(rows[0]) if rows else None
 
     def limits(self, after: str, most: int) -> list[StoredLimit]:
-        """By name, those after that one."""
+        """The limits after that name, by name."""
         return [stored_limit(row) for row in self._ask(self._sql.limits, (after, most))]
 
     def listed_lines(self, name: str, after: str | None, most: int) -> list[Line]:
         """See `ports.limits`."""
         rows = self._ask(self._sql.listed_lines, (name, after or "", after is None, most))
         return [line_of(self, name, *row) for row in rows]
+
+    def busiest(self, name: str, most: int, places: int) -> list[BusyLine]:
+        """See `ports.limits`."""
+        rows = self._ask(self._sql.busiest_lines, (name, most))
+        return [BusyLine(line_of(self, name, *row), self._holders(name, row[0], places)) for row in rows]
+
+    def _holders(self, name: str, key: str, most: int) -> tuple[PlaceView, ...]:
+        rows = self._ask(self._sql.holders, (name, key, most))
+        return tuple(PlaceView(run=run, step=step, name=name, key=key) for run, step in rows)
 
     def places_of(self, run: str) -> list[PlaceView]:
         """See `ports.limits`."""
@@ -266,7 +277,7 @@ class SqlDesk(Desk):
 
 
 def stored_limit(row: Any) -> StoredLimit:
-    """A row of the table of limits."""
+    """The limit in a row of the table."""
     name, revision, interval, burst, at_once, is_paused, body = row
     rule = Rule(interval, burst, at_once)
     return StoredLimit(name=name, revision=revision, rule=rule, is_paused=bool(is_paused), body=bytes(body))

@@ -1,4 +1,4 @@
-"""Lines and waiters as they are shown."""
+"""Lines and waiters as users see them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.ports.limits import Line, PlaceView
 
 
 def line_of(desk: Desk, name: str, key: str, held: int, waiting: int, since: int | None) -> Line:
-    """A line, with these places taken and waiters, the first of them since then."""
+    """A line with its taken places, its number of waiters, and when the first of them came."""
     rule = _rule(desk, name)
     tat, quiet_until = desk.line(name, key)
     begin = max(quiet_until, token_at(rule, tat))
@@ -19,7 +19,7 @@ def line_of(desk: Desk, name: str, key: str, held: int, waiting: int, since: int
 
 
 def view_of(desk: Desk, run: str, waiter: Waiter, ahead: int) -> PlaceView:
-    """A waiter, with that many before it."""
+    """A waiter, with the number of waiters before it."""
     rule = _rule(desk, waiter.name)
     tat, quiet_until = desk.line(waiter.name, waiter.key)
     about = max(desk.now, quiet_until, token_at(rule, max(tat, desk.now), ahead + 1))

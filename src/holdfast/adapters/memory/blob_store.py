@@ -1,4 +1,4 @@
-"""What the memory store keeps besides running: its lock and listeners, blobs, snapshots, and their upkeep."""
+"""What the memory store keeps besides runs: its lock and listeners, blobs, snapshots, and their upkeep."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NO_DATABASE = (
 
 
 class Keeping:
-    """The part of a memory store that its runs stand on."""
+    """The part of a memory store that keeps blobs and snapshots, and on which the other parts build."""
 
     def __init__(self, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
@@ -45,16 +45,15 @@ class Keeping:
 
     @property
     def url(self) -> str:
-        """Always the same: one memory is like another."""
+        """The same for every memory store."""
         return "memory://"
 
     @property
     def clock(self) -> Clock:
-        """The clock it was given."""
         return self._clock
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Hints after each write; the answer unsubscribes."""
+        """Calls the listener with hints after each write. Returns a function that unsubscribes."""
         with self._lock:
             self._listeners.append(listener)
 
@@ -65,7 +64,7 @@ class Keeping:
         return unsubscribe
 
     def changes(self) -> int:
-        """Never rises: no other process sees this memory."""
+        """Always 0: no other process writes to this store."""
         return 0
 
     @property
@@ -83,7 +82,7 @@ class Keeping:
 
     async def condition(self) -> Condition:
         """See `ports.condition`."""
-        return Condition(engine="memory", durability="none: everything goes with its process")
+        return Condition(engine="memory", durability="none: everything is lost when the process ends")
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`."""
@@ -91,7 +90,7 @@ class Keeping:
             return backlog_of(self._tables.runs.values(), self._clock.now())
 
     async def close(self) -> None:
-        """Forgets the listeners. The data stay as long as the store does."""
+        """Forgets the listeners. The data stay as long as the store object."""
         with self._lock:
             self._listeners.clear()
 
@@ -226,7 +225,7 @@ class Keeping:
 
     @contextmanager
     def _writing(self) -> Generator[Transaction]:
-        """One transaction; listeners hear of it once the lock is free again."""
+        """Runs one transaction; listeners are told after the lock is released."""
         with self._lock:
             write = Transaction(self._tables, self._clock.now())
             yield write

@@ -1,4 +1,4 @@
-"""Virtual time: it stands still until it is moved."""
+"""Virtual time: it stands still until a test moves it."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ class VirtualClock:
             return f"boot-{self._boots}", self._uptime.total_seconds()
 
     def advance(self, by: timedelta | float) -> None:
-        """Lets time pass, for both clocks."""
+        """Moves both clocks forwards."""
         step = by if isinstance(by, timedelta) else timedelta(seconds=by)
         if step < timedelta():
-            raise InvalidInput(f"time passes forwards; to move the wall clock back by {-step}, use set()")
+            raise InvalidInput(f"advance() only moves time forwards; to move the wall clock back by {-step}, use set()")
         with self._lock:
             self._now = instant_after(self._now, step, "the clock")
             self._uptime += step
 
     def set(self, at: datetime) -> None:
-        """Puts the wall clock elsewhere, also backwards, as an operator or NTP does; no time passes."""
+        """Sets the wall clock, also backwards, as an operator or NTP does; no time passes."""
         moved = kept_instant(at, "a clock")
         with self._lock:
             self._now = moved
 
     def reboot(self) -> None:
-        """Another boot id, with the seconds counted anew. Wall time stays."""
+        """Changes the boot id and counts seconds from zero again. Wall time stays."""
         with self._lock:
             self._boots += 1
             self._uptime = timedelta()

@@ -1,6 +1,6 @@
 """Grants in memory: a lease manager apart from any store, for workers of one process and for tests.
 
-Expiry is honoured whenever something is read, by a clock that no one can set back. One lock; nothing awaits under it.
+Every read checks expiry, by a clock that cannot be set back. One lock; nothing awaits under it.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class MemoryGrants:
             return found
 
     def orphans(self) -> AsyncIterator[str]:
-        """See `ports.grants`. What expires is told at the next look: nothing here waits for time."""
+        """See `ports.grants`. Expired grants are reported at the next read: nothing here waits for time."""
         entry = (asyncio.get_running_loop(), asyncio.Queue[str]())
         with self._lock:
             self._watchers.append(entry)

@@ -1,4 +1,4 @@
-"""Who may advance which run, in memory: workers, their heartbeats, claims and leases."""
+"""Workers, heartbeats, claims and leases in memory."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Leases(Keeping):
     def beat(
         self, instance: str, ttl: timedelta, progress: str, recovery: str, frees: int, *, takes_back: bool
     ) -> Beat:
-        """One heartbeat: renews this instance, frees the runs of those that are gone."""
+        """Renews this instance, and frees the runs of dead instances."""
         boot, second = self._clock.boot()
         with self._writing() as write:
             own = self._tables.workers.get(instance)
@@ -86,7 +86,7 @@ class Leases(Keeping):
             return Beat(write.now, has_lapsed, freed, min(expiries, default=None), quiet_until)
 
     async def claim(self, request: ClaimRequest) -> Claims:
-        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        """See `ports.leases`. `max_claims` has no effect here: such a run is claimed too."""
         claims, shares = self._go_through(request, is_taking=True)
         self._claimers[request.worker.instance].took(shares)
         return claims
@@ -137,7 +137,7 @@ class Leases(Keeping):
         return claims, [shares.get(run.no) or share_of(run.workflow) for run in taken]
 
     def _left(self, worker: WorkerRow, now: datetime, seen: Collection[int]) -> list[RunRow]:
-        """What may be claimed later, or now by a claim with more places."""
+        """When something more may be claimed: later, or now by a claim with more places."""
         return [
             run
             for run in self._waiting(worker.queues)
@@ -147,7 +147,7 @@ class Leases(Keeping):
         ]
 
     def _in_order(self, request: ClaimRequest, now: datetime, gates: Mapping[str, Admitted]) -> list[RunRow]:
-        """The runs that may begin, in the order of claims. Of suspects that the worker could have, one at most."""
+        """The runs that may be claimed, in the order of claims, with at most one suspect."""
         worker, only = request.worker, request.only
         may = [run for run in self._waiting(worker.queues) if may_begin(run, now) and (not only or run.id in only)]
         suspects = [
@@ -234,7 +234,7 @@ class Leases(Keeping):
             return len(runs)
 
     async def workers(self) -> Sequence[WorkerRow]:
-        """See `ports.leases`; of the live and of the others, those that started first come first."""
+        """See `ports.leases`. Live workers come first, each group by its start."""
         boot, second = self._clock.boot()
         with self._lock:
             rows = [
@@ -251,7 +251,7 @@ class Leases(Keeping):
     # -- the lock is held in all of these ------------------------------------------------------------------------------
 
     def _waiting(self, queues: Sequence[str]) -> list[RunRow]:
-        """Runs without a holder that do not wait at a gate, or not yet."""
+        """Runs without a holder that do not wait at a gate."""
         standings, now = self._tables.standings, self._clock.now()
         return [
             run
@@ -295,8 +295,7 @@ class MemoryHeart:
         """See `ports.leases`."""
         return self._store.beat(self._instance, self._ttl, progress, recovery, frees, takes_back=takes_back)
 
-    def close(self) -> None:
-        """Nothing to give back."""
+    def close(self) -> None: ...
 
 
 def _place(run: RunRow) -> tuple[int, datetime | None, int]:

@@ -15,7 +15,7 @@ from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.limit import Rule, Setting
 from holdfast.core.status import Status
 from holdfast.core.turn import instant, micros
-from holdfast.ports.limits import Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
+from holdfast.ports.limits import BusyLine, Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
 from holdfast.ports.runs import RunRow
 
 _OPEN = (Status.PENDING, Status.RUNNING)
@@ -225,15 +225,31 @@ class Limiting(Scheduled):
     async def lines(self, name: str, *, after: str | None = None, limit: int = 100) -> Sequence[Line]:
         """See `ports.limits`."""
         with self._writing() as write:
-            desk = self._desk(write)
-            found: list[Line] = []
-            for known, key in sorted(self._limits.lines):
-                if known == name and (after is None or key > after):
-                    held, waiters = len(desk.slots(name, key)), desk.in_line(name, key)
-                    if held or waiters:
-                        since = waiters[0].since if waiters else None
-                        found.append(line_of(desk, name, key, held, len(waiters), since))
-            return found[:limit]
+            return [one for one in self._lines(self._desk(write), name) if after is None or one.key > after][:limit]
+
+    def _lines(self, desk: MemoryDesk, name: str) -> list[Line]:
+        found: list[Line] = []
+        for known, key in sorted(self._limits.lines):
+            if known == name:
+                held, waiters = len(desk.slots(name, key)), desk.in_line(name, key)
+                if held or waiters:
+                    since = waiters[0].since if waiters else None
+                    found.append(line_of(desk, name, key, held, len(waiters), since))
+        return found
+
+    async def busiest(self, name: str, *, limit: int = 20, places: int = 10) -> Sequence[BusyLine]:
+        """See `ports.limits`."""
+        with self._writing() as write:
+            lines = sorted(self._lines(self._desk(write), name), key=lambda one: (-one.waiting, -one.held, one.key))
+            return [BusyLine(line, self._holders(line)[:places]) for line in lines[:limit]]
+
+    def _holders(self, line: Line) -> tuple[PlaceView, ...]:
+        """Who has the places of a line of this moment: those that do not count are gone from it."""
+        found = sorted(place for place in self._limits.places if place[:2] == (line.name, line.key))
+        taken = [self._limits.places[place] for place in found]
+        return tuple(
+            PlaceView(run=self._tables.runs[no].id, step=step, name=line.name, key=line.key) for no, step, _ in taken
+        )
 
     async def places_of(self, run: str) -> Sequence[PlaceView]:
         """See `ports.limits`."""

@@ -14,7 +14,7 @@ from holdfast.ports.runs import Filter
 
 
 class Looking:
-    """The part of a memory store that sees it as a whole."""
+    """The part of a memory store that counts and summarises."""
 
     _lock: Lock
     _tables: Tables

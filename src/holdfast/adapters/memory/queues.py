@@ -1,4 +1,4 @@
-"""The queues of a memory store: their rules, and who is let in at their gates."""
+"""The queues of a memory store: their rules, and which runs their gates admit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from threading import Lock
 
 import msgspec
 
-from holdfast.adapters.memory.standing import stand
+from holdfast.adapters.memory.gate_places import stand
 from holdfast.adapters.memory.tables import Line, Standing, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.gate import OPEN, Gate, Pick, line, room, times_after
@@ -120,7 +120,7 @@ def begun_of(tables: Tables, queue: str) -> list[RunRow]:
 
 
 class Admitted(msgspec.Struct):
-    """Whom the gate of a queue lets in, and what that leaves behind."""
+    """The runs that a gate admits, and the state this leaves behind."""
 
     picks: list[Pick[RunRow]]
     next_at: int | None = None
@@ -136,7 +136,7 @@ def admitted(
     put_off: Callable[[list[RunRow]], None],
     elsewhere: Collection[tuple[str, str]],
 ) -> Admitted:
-    """Whom the gate lets in for this worker, in order. `put_off`: runs that no live worker can run."""
+    """The runs that the gate admits for this worker, in order. `put_off`: runs that no live worker can run."""
     worker, only, waiting = request.worker, request.only, waiting_at(tables, queue, now)
     if not waiting:
         return Admitted([])
@@ -167,7 +167,7 @@ def admitted(
 
 
 def let_in(tables: Tables, queue: str, picks: Sequence[Pick[RunRow]], now: datetime) -> None:
-    """These begin: their shares move on, and the rate is used."""
+    """Starts these runs: their shares advance, and the rate is used."""
     if not picks:
         return
     in_line, stored = tables.lines[queue], tables.queues.get(queue)
@@ -187,7 +187,7 @@ def _is_parked(run: RunRow, now: datetime) -> bool:
 
 
 def _put_gate(tables: Tables, write: Transaction, queue: str) -> None:
-    """The queue has its first rules: what has begun has its place, the others wait."""
+    """Gives the queue its first rules. Runs that have begun get a place; the others wait."""
     for run in list(tables.runs.values()):
         if run.queue == queue and run.ended_at is None and not run.parent and run.no not in tables.standings:
             has_begun = run.started_at is not None or run.instance

@@ -15,17 +15,17 @@ __all__ = ["backlog_of", "cursor", "matches", "place", "position"]
 
 
 def place(run: RunRow) -> tuple[datetime, int]:
-    """Where the run stands in a list: the greatest comes first."""
+    """The run's position in a list; the greatest comes first."""
     return run.created_at, run.no
 
 
 def cursor(run: RunRow) -> str:
-    """Names the place after the run."""
+    """The cursor that points behind the run."""
     return base64.urlsafe_b64encode(b"%d:%d" % (micros(run.created_at), run.no)).decode()
 
 
 def position(text: str) -> tuple[datetime, int]:
-    """The place a cursor names."""
+    """The position that a cursor names."""
     try:
         at, no = base64.b64decode(text, altchars=b"-_", validate=True).split(b":")
         return instant(int(at)), int(no)

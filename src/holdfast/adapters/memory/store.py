@@ -1,7 +1,7 @@
 """The memory store: every port over plain dicts under one lock. Nothing outlives the process.
 
-No method awaits while it holds the lock, so any thread and any event loop may use one store. A call is one
-transaction; listeners hear of it after the lock is let go.
+No method awaits while it holds the lock, so any thread and any event loop may use one store. A call is one transaction;
+listeners are told after the lock is released.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a turn brings to the streams of its run, in a memory store."""
+"""The stream rows that a turn writes in a memory store."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from holdfast.ports.parts import StoredParts, StoredSpan
 
 
 def add_parts(tables: Tables, commit: Commit) -> None:
-    """Appends the parts of the turn, and what became of attempts that sent some."""
+    """Appends the parts of the turn, and records the outcomes of attempts that sent parts."""
     no, epoch = commit.no, commit.row.epoch
     for sent in commit.parts:
         rows = tables.streams.setdefault(no, {}).setdefault(sent.name, [])
         first, packed = rows[-1].end if rows else 0, sent.packed
-        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, epoch, packed)
         rows.append(StoredParts(first, first + len(sent.values), "", sent.attempt, epoch, packed, checksum))
     for x in commit.spans:
         stored = StoredSpan(x.step, x.span.attempt, x.span.first, x.span.end, x.is_completed)

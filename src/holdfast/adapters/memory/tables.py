@@ -36,8 +36,8 @@ __all__ = [
 ]
 
 Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int | str]
-"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, the
-answer to a message, its snapshot."""
+"""Which part of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, the answer
+to a message, or the snapshot."""
 
 
 @dataclass(slots=True)
@@ -64,7 +64,8 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Adoption:
-    """A run that asked to be told of the end of a run it did not make. `message` is the id it will be told under."""
+    """A run that asked to be told of the end of a run it did not start. `message` is the id of the message it will
+    get."""
 
     run: str
     key: str
@@ -73,7 +74,8 @@ class Adoption:
 
 @dataclass(slots=True)
 class Registration:
-    """A worker instance and its lease: until which second, of which boot. `mark` tells its process from later ones."""
+    """A worker instance and its lease: valid until that second of that boot. `mark` tells its process from later
+    ones."""
 
     worker: WorkerRow
     boot: str
@@ -89,7 +91,7 @@ class Registration:
 
 @dataclass(slots=True)
 class Blob:
-    """Bytes, or None if they are elsewhere; `at` is when they were last stored or lost a reference, `names` are the
+    """Bytes, or None if they are in a home; `at` is when they were last stored or lost a reference, `names` are the
     blobs they refer to."""
 
     data: bytes | None
@@ -101,7 +103,7 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class Duty:
-    """Who does something that only one is to do, and until which second of which boot."""
+    """The holder of a task that one process at a time does, until that second of that boot."""
 
     holder: str
     boot: str
@@ -110,8 +112,8 @@ class Duty:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """How a run stands to the gate of its queue: it waits there, is called out of line for a cancel or a pause, or has
-    its place. `share`: what it competes as."""
+    """A run's place at the gate of its queue: it waits, is called out of line for a cancel or a pause, or has begun.
+    `share`: what it competes as."""
 
     share: str
     how: Literal["waits", "called", "begun"]
@@ -119,8 +121,8 @@ class Standing:
 
 @dataclass(slots=True)
 class Line:
-    """Who waits at the gate of a queue: the virtual time that it has reached, that of each share with runs waiting, and
-    up to when its rate is used up (microseconds)."""
+    """The line at the gate of a queue: its virtual time, the virtual time of each share with waiting runs, and until
+    when its rate is used up (microseconds)."""
 
     time: int = 0
     until: int = 0
@@ -129,7 +131,7 @@ class Line:
 
 @dataclass(slots=True)
 class LimitTables:
-    """What a memory store keeps of limits. A place is a line and a slot, a waiter a run and a step."""
+    """The tables of limits. A place is a line and a slot; a waiter is a run and a step."""
 
     rows: dict[str, StoredLimit] = field(default_factory=dict[str, StoredLimit])
     lines: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict[tuple[str, str], tuple[int, int]])
@@ -142,7 +144,7 @@ class LimitTables:
 
 @dataclass(slots=True)
 class Tables:
-    """Everything. Runs are known by number inside and by id outside; no number is used twice."""
+    """All tables. Runs have a number inside and an id outside; no number is used twice."""
 
     seq: int = 0
     last_no: int = 0
@@ -172,11 +174,11 @@ class Tables:
     queues: dict[str, StoredQueue] = field(default_factory=dict[str, StoredQueue])
     lines: dict[str, Line] = field(default_factory=dict[str, Line])
     standings: dict[int, Standing] = field(default_factory=dict[int, Standing])
-    """Of each run that its queue counts."""
+    """One entry per run that its queue counts."""
     limits: LimitTables = field(default_factory=LimitTables)
     workers: dict[str, Registration] = field(default_factory=dict[str, Registration])
     freed: dict[int, tuple[str, Weight]] = field(default_factory=dict[int, tuple[str, Weight]])
-    """Of each run the dead instance it was last freed from, and what that death added."""
+    """For each run: the dead instance it was last freed from, and what that death added to its counters."""
 
     def run(self, run_id: str) -> RunRow | None:
         """The run of that id."""
@@ -184,7 +186,7 @@ class Tables:
         return None if no is None else self.runs[no]
 
     def journal(self, run_id: str) -> list[Row]:
-        """The rows of that run; an unknown one has none."""
+        """The rows of that run; empty if it is unknown."""
         no = self.numbers.get(run_id)
         return [] if no is None else self.rows[no]
 
@@ -193,9 +195,9 @@ class Tables:
         return {name for names in self.references.get(no, {}).values() for name in names}
 
     def watching(self, topic: str) -> list[Watch]:
-        """The current waits on a topic, oldest first."""
+        """The open waits on a topic, oldest first."""
         return [watch for watch in self.watches if watch.topic == topic]
 
     def tree(self, root: str) -> list[int]:
-        """Numbers of the runs of that root; an id that is no root has none."""
+        """Numbers of the runs with that root; empty if the id is not a root."""
         return [run.no for run in self.runs.values() if run.root == root]

@@ -1,6 +1,6 @@
 """One write to the memory store, step by step. The caller holds the lock; `hints` are for the listeners afterwards.
 
-Rows of runs are replaced, never changed, so what a reader was given stays as it was.
+Rows of runs are replaced, never changed, so what a reader holds never changes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from datetime import datetime
 
 import msgspec
 
-from holdfast.adapters.memory import standing, uniques
+from holdfast.adapters.memory import gate_places, uniques
+from holdfast.adapters.memory.answer_rows import put_answer, put_question
 from holdfast.adapters.memory.stream_rows import add_parts
 from holdfast.adapters.memory.tables import Adoption, Blob, Letter, Source, Tables, Watch
 from holdfast.core import events as e
-from holdfast.core.checksums import answer_checksum, message_checksum, shown_checksum
+from holdfast.core.checksums import message_checksum, shown_checksum
 from holdfast.core.mailbox import apply_attributes
 from holdfast.core.messages import ended_by, id_in_use, told_at_end, undelivered_id, with_key, with_status
 from holdfast.core.status import Status
@@ -29,8 +30,8 @@ from holdfast.ports.inbox import message as message_of
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
-from holdfast.ports.runs import Creation, Existing, Lacking, Made, NewRun, RunRow, row_of
-from holdfast.ports.updates import StoredAnswer, UpdateAnswer
+from holdfast.ports.runs import Creation, Existing, Joined, Lacking, Made, NewRun, RunRow, row_of
+from holdfast.ports.updates import UpdateAnswer
 
 
 @dataclass(slots=True)
@@ -69,11 +70,11 @@ class Transaction:
         return Made(made, verdict)
 
     def insert(self, new: NewRun, instance: str = "", worker: str = "") -> RunRow:
-        """The run's row and the first row of its journal."""
+        """Adds the run's row and the first row of its journal."""
         tables, started = self.tables, new.started
         no, available_at = tables.last_no + 1, started.available_at or self.now
         run = row_of(new, no, available_at)
-        share = standing.share_at_gate(tables, new)
+        share = gate_places.share_at_gate(tables, new)
         if instance and not share and may_begin(run, self.now):
             run = row_of(new, no, available_at, instance, worker)
         tables.last_no = run.no
@@ -81,7 +82,7 @@ class Transaction:
         tables.runs[run.no] = run
         tables.rows[run.no] = []
         tables.inbox[run.no] = {}
-        standing.wait(tables, run, share, self.now)
+        gate_places.wait(tables, run, share, self.now)
         if new.unique:
             tables.uniques[started.workflow, new.unique] = run.no
             uniques.gather(tables, new)
@@ -93,7 +94,7 @@ class Transaction:
         return run
 
     def free(self, runs: Iterable[RunRow]) -> list[str]:
-        """Clears the leases: available now, epoch as it was."""
+        """Releases the runs: they are available now, and their epochs stay."""
         found = list(runs)
         weights = {run.instance: self._weight(run.instance) for run in found}  # before any of them leaves
         freed = [self._free(run, weights[run.instance] if run.suspicion.is_suspect else 0).id for run in found]
@@ -109,11 +110,11 @@ class Transaction:
         self._suspect(run.no, after_death(run.suspicion, run.claims, added))
         freed = self._change(run.no, instance="", available_at=self.now)
         if not run.claims:  # it was taken past the gate of its queue
-            standing.give_place_back(self.tables, run.no, self.now)
+            gate_places.give_place_back(self.tables, run.no, self.now)
         return freed
 
     def take_back(self, instance: str, runs: Iterable[RunRow]) -> None:
-        """The instance had not died: what its end counted against these is taken back."""
+        """The instance had not died after all: takes back what its end counted against these runs."""
         for run in runs:
             holder, added = self.tables.freed.get(run.no, ("", 0))
             if holder == instance and run.suspicion.is_suspect:
@@ -123,14 +124,14 @@ class Transaction:
                 self._change(run.no, claims=claims)
 
     def acquit(self, run: RunRow) -> None:
-        """Nothing stands against it."""
+        """Clears the counts that make the run a suspect."""
         self._suspect(run.no, NONE)
 
     def _suspect(self, no: int, suspicion: Suspicion) -> None:
         self._change(no, deaths=suspicion.deaths, solo=suspicion.solo, alone=suspicion.alone)
 
     def keep_blobs(self, blobs: Iterable[tuple[str, BlobData]], kind: BlobKind = "payload") -> None:
-        """Stores the bytes under their names; what is there stays, as if it were new."""
+        """Stores the bytes under their names. A blob that exists stays, and its age starts again at zero."""
         for name, data in blobs:
             known = self.tables.blobs.get(name)
             held = frozenset(one for one in held_by(data) if one in self.tables.blobs)
@@ -143,7 +144,7 @@ class Transaction:
                 self.tables.blobs[name] = Blob(bytes(data), len(data), kind_of(data, kind), self.now, held)
 
     def refer(self, no: int, source: Source, names: Iterable[str]) -> None:
-        """That part of the run refers to these blobs, as far as they are there, and to no others any more."""
+        """Replaces the references of that part of the run by these, as far as the blobs exist."""
         of_run = self.tables.references.setdefault(no, {})
         before = of_run.pop(source, frozenset[str]())
         found = frozenset(name for name in names if name in self.tables.blobs)
@@ -152,7 +153,7 @@ class Transaction:
         self.lose(before - found)
 
     def lose(self, names: Iterable[str]) -> None:
-        """These lost a reference: their grace begins."""
+        """Starts the grace of these blobs: they lost a reference."""
         for name in names:
             if name in self.tables.blobs:
                 self.tables.blobs[name].at = self.now
@@ -160,7 +161,7 @@ class Transaction:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def send(self, message: Message) -> Delivery:
-        """Into the inbox, and the run is awake."""
+        """Puts a message into the inbox and wakes the run."""
         run = self.tables.run(message.run)
         if run is None:
             return Missing()
@@ -172,9 +173,9 @@ class Transaction:
             return Ended(run.status)
         self.put(run, message)
         woken = self._change(run.no, available_at=min(run.available_at or self.now, self.now))
-        standing.wake(self.tables, woken, message.kind, self.now)
+        gate_places.wake(self.tables, woken, message.kind, self.now)
         if message.asks:
-            self._put_answer(run, message.id, message.asks)
+            put_question(self.tables, run, message.id, message.asks)
         self.hints[run.id] = None
         return Accepted()
 
@@ -186,24 +187,15 @@ class Transaction:
         self.refer(run.no, ("message", no), message.references)
 
     def settle(self, run: RunRow, answers: Iterable[UpdateAnswer]) -> None:
-        """What became of questions to the run; who waits for one is told."""
+        """Records the outcomes of questions to the run, and tells the runs that wait for them."""
         for answer in answers:
-            known = self.tables.answers.get(run.no, {}).get(answer.message)
-            if known is None or not known.outcome:  # the first counts
-                asked = b"" if known is None else known.asked
-                self._put_answer(run, answer.message, asked, answer.outcome, answer.value, answer.blob)
+            if put_answer(self.tables, run, answer):
                 self.refer(run.no, ("answer", answer.message), answer.references)
             self.hints[run.id] = None
 
-    def _put_answer(
-        self, run: RunRow, message: str, asked: bytes, outcome: str = "", value: bytes = b"", blob: str = ""
-    ) -> None:
-        checksum = answer_checksum(run.id, message, outcome, value, blob)
-        stored = StoredAnswer(message, asked, outcome, value, blob, checksum)
-        self.tables.answers.setdefault(run.no, {})[message] = stored
-
     def _tell_sender(self, no: int, message: Message, refused: Ended | Missing) -> None:
-        """Of a message of its own turn, whose row is written: a run that ended with it keeps that, and is not woken."""
+        """Tells the sender the outcome of a message from its own turn, whose row is written. A run that ended with it
+        keeps the outcome and is not woken."""
         run = self.tables.runs[no]
         why = refused.status.value if isinstance(refused, Ended) else "missing"
         name, last = undelivered_id(message.id), run.inbox_last + 1
@@ -216,7 +208,7 @@ class Transaction:
             self.hints[run.id] = None
 
     def replace(self, message: Message, no: int) -> Delivery:
-        """In the place of the message of that number, whatever is there."""
+        """Replaces the message of that number."""
         run = self.tables.run(message.run)
         if run is None:
             return Missing()
@@ -237,7 +229,7 @@ class Transaction:
         return Accepted()
 
     def publish(self, publication: Publication) -> list[str]:
-        """To every current watcher. A run that waits twice on the topic is sent a message for each wait."""
+        """Sends to every open wait. A run with two waits on the topic gets two messages."""
         found = self.tables.watching(publication.topic)
         for watch in found:
             self.send(
@@ -255,7 +247,7 @@ class Transaction:
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def commit(self, commit: Commit) -> Verdict:
-        """One turn: all of it, or a verdict that says why nothing was written."""
+        """Commits one turn as a whole, or returns a verdict that says why nothing was written."""
         run, row = self.tables.runs.get(commit.no), commit.row
         if run is None:
             return Fenced(0, 0)
@@ -273,7 +265,7 @@ class Transaction:
         self.keep_blobs(commit.blobs.items())
         seq = self._append(run.no, row, commit.references)
         self.tables.runs[run.no] = after
-        standing.give_place_back(self.tables, run.no, self.now)
+        gate_places.give_place_back(self.tables, run.no, self.now)
         if commit.is_consuming:
             self._consume(commit)
         for child in commit.children:
@@ -297,7 +289,7 @@ class Transaction:
         return Committed(seq, after.inbox_last)
 
     def stored(self, no: int, ordinal: int) -> Row | None:
-        """The row of that ordinal; they are dense from the first one that is left."""
+        """The row of that ordinal. Ordinals have no gaps after the first row that is left."""
         rows = self.tables.rows.get(no, [])
         index = ordinal - rows[0].ordinal if rows else -1
         return rows[index] if 0 <= index < len(rows) else None
@@ -344,7 +336,7 @@ class Transaction:
         if new.watcher is None:
             return
         watcher, key = new.watcher
-        # The ordinal makes it another message when a run that began anew starts the same child again.
+        # The ordinal makes it another message when a restarted run starts the same child again.
         adoption = Adoption(watcher, key, f"ended:{key}:{ordinal}")
         if run.workflow != new.started.workflow:
             self._tell(adoption, id_in_use(run.id, run.workflow, new.started.workflow, key))
@@ -359,38 +351,41 @@ class Transaction:
     # -- leases --------------------------------------------------------------------------------------------------------
 
     def hold(self, run: RunRow, instance: str, worker: str, *, is_claim: bool) -> RunRow:
-        """The lease, with the next epoch. Only claims are counted, and only they wipe what kept the run waiting."""
+        """Gives the lease, with the next epoch. Only a claim is counted, and only a claim clears the note of why the
+        run waited."""
         held = self._change(run.no, instance=instance, worker=worker, epoch=run.epoch + 1)
-        standing.begin(self.tables, run.no)
+        gate_places.begin(self.tables, run.no)
         return self._change(run.no, claims=held.claims + 1, bounces=0, note="") if is_claim else held
 
     def reinstate(self, run: RunRow, instance: str) -> None:
-        """The lease as it was before the run was taken for free."""
+        """Restores the lease as it was before the run was taken for free."""
         self._change(run.no, instance=instance)
         self.take_back(instance, [run])
 
     def bounce(self, run: RunRow, until: datetime, note: str) -> None:
-        """Puts the run off."""
+        """Makes the run wait before the next claim."""
         self._change(run.no, available_at=until, bounces=run.bounces + 1, note=note)
 
     def recall(self, definitions: Iterable[tuple[str, str]]) -> None:
-        """Runs that were put off because one of these was missing are available."""
+        """Makes runs available that were put off because one of these definitions was missing."""
         held = set(definitions)
         for run in list(self.tables.runs.values()):
             is_open = run.status in {Status.PENDING, Status.RUNNING}
             if run.bounces and is_open and not run.instance and (run.workflow, run.version) in held:
-                standing.line_up(self.tables, self._change(run.no, available_at=self.now, bounces=0, note=""), self.now)
+                gate_places.line_up(
+                    self.tables, self._change(run.no, available_at=self.now, bounces=0, note=""), self.now
+                )
                 self.hints[run.id] = None
 
     def release(self, run: RunRow, until: datetime | None, inbox_seen: int, note: str | None = None) -> None:
-        """Gives the run back without a turn. A worker that can do that was not killed by it: the claim is not counted.
-        With a note it is put off; None leaves what was noted before."""
+        """Releases the run without a turn. A worker that does this was not killed by the run, so the claim is not
+        counted. With a note the run is put off; None keeps the earlier note."""
         said = {} if note is None else {"note": note, "bounces": run.bounces + bool(note)}
         self._change(run.no, claims=max(0, run.claims - 1), **said)
         self._suspect(run.no, NONE)
         available_at = self.now if run.inbox_last > inbox_seen else until
         self._change(run.no, instance="", available_at=available_at)
-        standing.give_place_back(self.tables, run.no, self.now)
+        gate_places.give_place_back(self.tables, run.no, self.now)
         if available_at is not None:
             self.hints[run.id] = None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.adapters.memory import standing
+from holdfast.adapters.memory import gate_places
 from holdfast.adapters.memory.tables import Adoption, Tables
 from holdfast.core import events as e
 from holdfast.core.messages import predecessor_message
@@ -63,7 +63,7 @@ def join(transaction: Transaction, holder: RunRow, new: NewRun) -> bool:
         due = max(due, joins.begins_at)
         due = due if latest is None else min(due, latest)
     transaction.put(holder, given)
-    standing.line_up(tables, _due(tables, holder.no, due), now)
+    gate_places.line_up(tables, _due(tables, holder.no, due), now)
     if due is not None and due <= now:
         transaction.hints[holder.id] = None
     return True

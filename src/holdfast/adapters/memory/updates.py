@@ -1,4 +1,4 @@
-"""The updates of a memory store: questions to runs, and what became of them."""
+"""The updates of a memory store: questions to runs, and their answers."""
 
 from __future__ import annotations
 

@@ -120,7 +120,6 @@ def _tree_if_over(tables: Tables, root: RunRow) -> list[RunRow]:
 
 
 def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
-    """All of it."""
     tables = write.tables
     rows = 0
     for run in runs:
@@ -142,7 +141,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
 
 
 def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -> Collected:
-    """Removes what nothing refers to."""
+    """Removes blobs that nothing refers to."""
     tables = write.tables
     held = {name for no in tables.references for name in tables.referred(no)}
     held |= {name for blob in tables.blobs.values() for name in blob.names}
@@ -186,6 +185,7 @@ def contents(tables: Tables, no: int) -> Contents | None:
         held={name: tables.blobs[name].names for name in tables.referred(no) if name in tables.blobs},
         snapshot=tables.snapshots.get(no),
         answers=[answer for _, answer in sorted(tables.answers.get(no, {}).items())],
+        spans=[(name, span) for name, spans in sorted(tables.spans.get(no, {}).items()) for span in spans],
     )
 
 

@@ -7,8 +7,8 @@
         │  prefix.runs.<run>                       who holds it: worker and incarnation; stays until it is removed
         └▶ Watch ──▶ runs whose key went away, or whose incarnation did
 
-A run is held while the heartbeat that its key names is there. So one message renews all runs of a worker, the removal
-of one key gives them all back, and a run of a worker that is gone is taken over by compare-and-set on its key.
+A run is held while the heartbeat that its key names is there. So one message renews all runs of a worker, removing one
+key releases them all, and a run of a worker that is gone is taken over by compare-and-set on its key.
 """
 
 from holdfast.errors import StoreRefused

@@ -18,7 +18,7 @@ from holdfast.adapters.nats.link import headers_of
 from holdfast.errors import StoreRefused, StoreUnavailable
 
 MARKER_SECONDS: Final = 60
-"""How long a removed or expired key leaves a marker, by which watchers learn of it."""
+"""How long a removed or expired key leaves a marker, from which watchers learn of it."""
 
 WRONG_REVISION: Final = {10071, 10164}
 NO_MESSAGE: Final = 10037
@@ -36,7 +36,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class _Reply(msgspec.Struct, frozen=True):
-    """The fields that all answers share."""
+    """The fields that all answers of the API share."""
 
     error: Problem | None = None
     seq: int = 0
@@ -64,7 +64,7 @@ class Replica(msgspec.Struct, frozen=True):
 
 
 class Cluster(msgspec.Struct, frozen=True):
-    """Who keeps the bucket."""
+    """The servers that keep the bucket."""
 
     leader: str = ""
     replicas: tuple[Replica, ...] = ()
@@ -80,7 +80,7 @@ class Config(msgspec.Struct, frozen=True):
 
 
 class State(msgspec.Struct, frozen=True):
-    """What is in it."""
+    """The contents of the bucket."""
 
     subjects: dict[str, int] = {}
 
@@ -95,7 +95,7 @@ class Condition(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
-    """A key as it is now. A marker: it was removed, or ran out."""
+    """A key as it is now. A marker means that it was removed or expired."""
 
     key: str
     revision: int
@@ -120,7 +120,8 @@ class Bucket:
     # -- opening -------------------------------------------------------------------------------------------------------
 
     async def check(self) -> None:
-        """`StoreRefused` unless JetStream answers, and the bucket, if there is one, is not used by something else."""
+        """Raises `StoreRefused` unless JetStream answers and the bucket, if it exists, is not used by other
+        software."""
         try:
             found = await self.look(">")
         except StoreUnavailable as error:
@@ -140,7 +141,7 @@ class Bucket:
                 )
 
     async def make(self) -> None:
-        """Makes the bucket if there is none. `StoreRefused` if it cannot be made."""
+        """Makes the bucket if it is missing. Raises `StoreRefused` if it cannot be made."""
         async with self._making:
             if await self.look("-") is not None:
                 return
@@ -165,11 +166,11 @@ class Bucket:
                 return
             raise StoreRefused(
                 f"cannot use NATS for leases: the bucket {self.name!r} with {self._replicas} replicas cannot be made: "
-                f"{problem.description}. See [leases] replicas, and what the user may do"
+                f"{problem.description}. Check [leases] replicas and the permissions of the user"
             )
 
     async def look(self, keys: str) -> Condition | None:
-        """The bucket, with the keys that match; None if there is none."""
+        """The bucket, with the keys that match; None if it does not exist."""
         data = await self._ask(f"$JS.API.STREAM.INFO.{self.stream}", {"subjects_filter": f"{self._base}{keys}"})
         problem = _reply(data).error
         if problem is not None and problem.err_code == NO_STREAM:
@@ -182,32 +183,34 @@ class Bucket:
         return found
 
     async def live_keys(self, keys: str) -> set[str]:
-        """Keys that match and did not run out, or left a marker."""
+        """Keys that match, without expired ones and markers."""
         found = await self.look(keys)
         return set() if found is None else {key.removeprefix(self._base) for key in found.state.subjects}
 
     def now(self) -> datetime:
-        """The time by the server's clock, which keys run out by."""
+        """The server's time, by which keys expire."""
         return self._offset + _ticks()
 
     # -- keys ----------------------------------------------------------------------------------------------------------
 
     async def put(self, key: str, value: bytes, *, last: int, ttl: int = 0) -> int:
-        """Writes the key if its revision is `last` (0: not there); returns the new revision, 0 if it differs."""
+        """Writes the key if its revision is `last` (0: missing). Returns the new revision, or 0 if the revision
+        differs."""
         headers = {"Nats-Expected-Last-Subject-Sequence": str(last)}
         if ttl:
             headers["Nats-TTL"] = f"{ttl}s"
         return await self._publish(key, value, headers)
 
     async def remove(self, key: str, *, last: int | None = None) -> int:
-        """Removes the key if its revision is `last`; returns the revision of the marker it leaves, 0 if it differs."""
+        """Removes the key if its revision is `last`. Returns the revision of the marker it leaves, or 0 if the revision
+        differs."""
         headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", "Nats-TTL": f"{MARKER_SECONDS}s"}
         if last is not None:
             headers["Nats-Expected-Last-Subject-Sequence"] = str(last)
         return await self._publish(key, b"", headers)
 
     async def get(self, key: str) -> Entry | None:
-        """The key; None if it is not there, not even as a marker."""
+        """The key, which may be a marker; None if it is missing."""
         data = await self._ask(f"$JS.API.STREAM.MSG.GET.{self.stream}", {"last_by_subj": self._base + key})
         problem = _reply(data).error
         if problem is not None and problem.err_code in {NO_MESSAGE, NO_STREAM}:
@@ -218,8 +221,8 @@ class Bucket:
         return Entry(key, found.seq, found.data, is_marker, found.time)
 
     async def consume(self, keys: str, subject: str) -> int:
-        """Has the matching keys sent to a subject, as they are and as they change, while something listens there.
-        Returns how many keys there are."""
+        """Has the matching keys sent to a subject, first as they are and then as they change, while something listens
+        there. Returns how many keys there are."""
         config = {
             "deliver_subject": subject,
             "deliver_policy": "last_per_subject",
@@ -237,7 +240,7 @@ class Bucket:
         return reply.num_pending
 
     def entry_in(self, message: Any) -> Entry:
-        """What a consumer sent."""
+        """The entry that a consumer sent."""
         headers = headers_of(message)
         is_marker = "KV-Operation" in headers or "Nats-Marker-Reason" in headers
         key = message.subject.removeprefix(self._base)
@@ -254,7 +257,8 @@ class Bucket:
         return reply.seq
 
     async def _make_again(self) -> None:
-        """No server accepts our keys: the bucket has no leader, or the servers lost their data."""
+        """Makes the bucket again. No server accepts our keys: the bucket has no leader, or the servers lost their
+        data."""
         if not self._making.locked():
             try:
                 await self.make()
@@ -275,7 +279,7 @@ class Bucket:
     def _refuse(self, problem: Problem | None) -> None:
         if problem is None:
             return
-        advice = ". Switch JetStream on" if problem.err_code in NO_JETSTREAM else ""
+        advice = ". Enable JetStream" if problem.err_code in NO_JETSTREAM else ""
         raise StoreUnavailable(f"NATS at {', '.join(self.connection.addresses)}: {problem.description}{advice}")
 
 
@@ -283,7 +287,7 @@ def _reply(data: bytes) -> _Reply:
     try:
         return msgspec.json.decode(data, type=_Reply)
     except msgspec.DecodeError as error:
-        raise StoreUnavailable(f"NATS: an answer that is not JetStream's: {error}") from error
+        raise StoreUnavailable(f"NATS: the answer is not one of JetStream: {error}") from error
 
 
 def _ticks() -> datetime:

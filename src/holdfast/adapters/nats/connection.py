@@ -52,8 +52,7 @@ class Connection:
         *,
         when_unheard: Callable[[], Awaitable[None]] | None = None,
     ) -> Answer:
-        """The first answer. `StoreUnavailable` if there is none in time. A message may be sent twice.
-
+        """Returns the first answer. Raises `StoreUnavailable` if there is none in time. A message may be sent twice.
         `when_unheard` is called before the next try if a server answers that the subject has no listener."""
         tries = Tries(self.patience, len(self._servers))
         while tries.left > 0:
@@ -74,7 +73,7 @@ class Connection:
         raise tries.error("NATS", _ADVICE)
 
     async def link(self, seconds: float) -> Link:
-        """A link to the preferred server. `Lost` if it cannot be made in time."""
+        """A link to the preferred server. Raises `Lost` if it cannot be made in time."""
         async with self._opening:
             if self._link is None or self._link.is_lost:
                 link = Link(self._servers[self._first])
@@ -83,11 +82,11 @@ class Connection:
             return self._link
 
     async def turn_away(self) -> None:
-        """The preferred server failed a request: prefer the next one."""
+        """Prefers the next server, because this one failed a request."""
         await self._turn_away_from(self._first, self._link)
 
     async def _turn_away_from(self, number: int, link: Link | None) -> None:
-        """Likewise. Of several requests that failed together, only the first switches servers."""
+        """Prefers the next server. Of several requests that failed together, only the first switches servers."""
         if number != self._first or link is not self._link:
             return
         self._link = None
@@ -96,7 +95,8 @@ class Connection:
             await link.close()
 
     async def greeting(self, number: int) -> Link:
-        """A separate link to the server of that number, to examine it. `StoreUnavailable` if it cannot be made."""
+        """A separate link to the server of that number, to examine it. Raises `StoreUnavailable` if it cannot be
+        made."""
         link = Link(self._servers[number])
         try:
             await link.connect(self._endpoints, self._tls, self.patience)
@@ -112,13 +112,13 @@ class Connection:
 
 
 def parse_server(address: str) -> str:
-    """The address with its port. `InvalidConfig` for anything else than nats://host:port or tls://host:port."""
+    """The address with its port. Raises `InvalidConfig` for anything but nats://host:port or tls://host:port."""
     scheme, place = parse_address(address, ("nats", "tls"), PORT, example="nats://nats-1:4222")
     return f"{scheme}://{place}"
 
 
 def check_credentials(path: str) -> None:
-    """`StoreRefused` if the file cannot be used."""
+    """Raises `StoreRefused` if the credentials file cannot be used."""
     if not path:
         return
     if lack := lack_of("nats", "credentials of NATS need", nkeys="nkeys"):
@@ -144,12 +144,12 @@ def _context(endpoints: Endpoints) -> Any:
 
 
 _ADVICE: Final[Advice] = (
-    ("authorization violation", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
-    ("authentication", "The login is wrong: see [leases] user, password_file, token_file and credentials"),
+    ("authorization violation", "The login failed: see [leases] user, password_file, token_file and credentials"),
+    ("authentication", "The login failed: see [leases] user, password_file, token_file and credentials"),
     ("no greeting", "What answers there is not NATS, or it expects TLS first"),
     ("no answer", "If this lasts, JetStream has no quorum: start the other servers"),
-    ("does not speak tls", "Say nats:// in [leases] endpoints, or switch TLS on in the server"),
-    ("certificate", "TLS does not fit: see [leases] ca, certificate and private_key"),
-    ("ssl", "TLS does not fit: see [leases] ca, certificate and private_key"),
-    ("tls", "TLS does not fit: see [leases] ca, certificate and private_key"),
+    ("does not speak tls", "Use nats:// in [leases] endpoints, or enable TLS in the server"),
+    ("certificate", "TLS failed: check [leases] ca, certificate and private_key"),
+    ("ssl", "TLS failed: check [leases] ca, certificate and private_key"),
+    ("tls", "TLS failed: check [leases] ca, certificate and private_key"),
 )

@@ -1,8 +1,8 @@
 """Grants by NATS: a key per run that names the incarnation of the worker that holds it.
 
-Acquiring is a compare-and-set on the key's revision, so of any number of callers one gets it. Losing an answer costs
-nothing: a key that names our incarnation is ours. One that names an earlier incarnation of this worker, or one whose
-heartbeat is gone, is taken over, again by compare-and-set.
+Acquiring is a compare-and-set on the key's revision, so exactly one of any number of callers gets it. A lost answer
+does no harm: a key that names our incarnation is ours. One that names an earlier incarnation of this worker, or one
+whose heartbeat is gone, is taken over, again by compare-and-set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from holdfast.ports.grants import (
 )
 
 TRIES: Final = 10
-"""How often a key may change between reading and writing it."""
+"""Maximum number of tries when a key changes between reading and writing it."""
 
 
 class NatsGrants:
@@ -69,8 +69,8 @@ class NatsGrants:
         self._thread = LoopThread("holdfast-nats")
 
     async def open(self, mark: int | None = None) -> None:
-        """`StoreRefused` if the cluster cannot be used, or something else uses the bucket, or a store with another
-        `mark` the prefix."""
+        """Raises `StoreRefused` if the cluster cannot be used, other software uses the bucket, or a store with another
+        `mark` uses the prefix."""
         await self._thread.run(self._open(mark))
 
     async def _open(self, mark: int | None) -> None:
@@ -82,7 +82,7 @@ class NatsGrants:
         check_owner("NATS", self._prefix, None if found is None or found.is_marker else found.value, mark)
 
     async def own(self, mark: int) -> None:
-        """The prefix belongs to the store with that mark from here on. `StoreRefused` if it belongs to another."""
+        """Claims the prefix for the store with that mark. Raises `StoreRefused` if it belongs to another."""
         await self._thread.run(self._own(mark))
 
     async def _own(self, mark: int) -> None:
@@ -109,7 +109,7 @@ class NatsGrants:
         return (await self.acquire_many([run], worker, ttl))[run]
 
     async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
-        """See `ports.grants`: all are asked for at the same time."""
+        """See `ports.grants`. All runs are asked for at the same time."""
         return await self._thread.run(self._acquire_many(runs, worker, ttl)) if runs else {}
 
     async def _acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> dict[str, Acquiring]:
@@ -145,14 +145,14 @@ class NatsGrants:
             expires_at = await hearts[held.incarnation]
             if expires_at is not None:
                 return OwnedBy(held.worker, expires_at)
-        raise StoreUnavailable(f"NATS: the key of run {run} changes all the time")
+        raise StoreUnavailable(f"NATS: the key of run {run} kept changing while it was being written. Try again")
 
     def _granted(self, run: str, mine: Incarnation, revision: int, acquired_at: datetime) -> Grant:
         mine.held[run] = revision
         return Grant(run, mine.worker, acquired_at, self._clock.now() + mine.left())
 
     async def _expiry(self, held: HeldRun) -> datetime | None:
-        """When the heartbeat that a run's key names runs out, by our clock; None if it is gone."""
+        """When the heartbeat that a run's key names expires, by our clock; None if it is gone."""
         key = self._keys.heartbeat(held.worker, held.incarnation)
         entry = await self._bucket.get(key)
         if entry is None or entry.is_marker or entry.at is None:
@@ -185,10 +185,10 @@ class NatsGrants:
             if held.worker != worker:
                 return Released() if await self._expiry(held) is None else NotOwner(held.worker)
             last = entry.revision
-        raise StoreUnavailable(f"NATS: the key of run {run} changes all the time")
+        raise StoreUnavailable(f"NATS: the key of run {run} kept changing while it was being written. Try again")
 
     async def release_all(self, worker: str) -> Sequence[str]:
-        """See `ports.grants`: the heartbeat is removed, and the run keys that name it mean nothing from then on."""
+        """See `ports.grants`. Removes the heartbeat; run keys that name it mean nothing from then on."""
         return await self._thread.run(self._release_all(worker))
 
     async def _release_all(self, worker: str) -> list[str]:

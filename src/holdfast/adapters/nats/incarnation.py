@@ -1,7 +1,7 @@
 """The heartbeats of workers: a key with a time to live for each incarnation.
 
-An incarnation lasts as long as its key is renewed in time. One that ran out never comes back: a late heartbeat begins a
-new one, and run keys that name the old one are anybody's.
+An incarnation lasts as long as its key is renewed in time. One that expired never comes back: a late heartbeat starts a
+new one, and any worker may take runs whose keys name the old one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TRIES: Final = 5
 
 @dataclass(slots=True)
 class Incarnation:
-    """A worker between its first heartbeat and the first one that came too late."""
+    """A worker's life from its first heartbeat to the first one that came too late."""
 
     worker: str
     name: str
@@ -33,7 +33,7 @@ class Incarnation:
     seen_at: datetime | None = None
     revision: int = 0
     renewed: float = 0.0
-    """When, by the monotonic clock of this process."""
+    """Monotonic time of the last renewal."""
     held: dict[str, int] = field(default_factory=dict[str, int])
     """Its runs, with the revisions of their keys."""
 
@@ -51,7 +51,7 @@ class Incarnations:
         self._locks: dict[str, asyncio.Lock] = {}
 
     async def of(self, worker: str, ttl: timedelta, *, heard_at: datetime | None = None) -> Incarnation:
-        """The worker's incarnation, made or renewed if necessary; always renewed if the worker was just heard."""
+        """The worker's incarnation, made or renewed if necessary. Right after a heartbeat it is always renewed."""
         seconds = whole_seconds(ttl)
         async with self._locks.setdefault(worker, asyncio.Lock()):
             for _ in range(TRIES):
@@ -83,7 +83,7 @@ class Incarnations:
         return False
 
     def known(self, worker: str) -> Incarnation | None:
-        """The incarnation of a worker, if it has one."""
+        """The worker's incarnation, or None."""
         return self._known.get(worker)
 
     async def end(self, worker: str) -> Incarnation | None:

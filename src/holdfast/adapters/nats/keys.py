@@ -44,11 +44,11 @@ class Keys:
         return f"{self._workers}{escape(worker)}.{incarnation}"
 
     def run_of(self, key: str) -> str | None:
-        """The run that a key is about; None if it is about something else."""
+        """The run that a key is about; None for other keys."""
         return unescape(key.removeprefix(self._runs)) if key.startswith(self._runs) else None
 
     def incarnation_of(self, key: str) -> tuple[str, str] | None:
-        """Worker and incarnation of a heartbeat's key; None if the key is something else."""
+        """Worker and incarnation of a heartbeat's key; None for other keys."""
         if not key.startswith(self._workers):
             return None
         worker, _, incarnation = key.removeprefix(self._workers).partition(".")
@@ -61,21 +61,21 @@ def is_ours(key: str) -> bool:
 
 
 def escape(text: str) -> str:
-    """One part of a key, of any text."""
+    """Any text as one part of a key."""
     return "".join(chr(byte) if _PLAIN.fullmatch(bytes([byte])) else f"={byte:02X}" for byte in text.encode("utf-8"))
 
 
 def unescape(part: str) -> str:
-    """The text of a part."""
+    """The text in a part of a key."""
     found = re.sub(rb"=([0-9A-F]{2})", lambda match: bytes.fromhex(match[1].decode()), part.encode())
     return found.decode(errors="replace")
 
 
 def held_in(key: str, value: bytes) -> HeldRun:
-    """Who holds a run. `StoreUnavailable` if something else has written there."""
+    """The holder of a run. Raises `StoreUnavailable` if other software wrote the value."""
     return decoded("NATS", key, value, HeldRun)
 
 
 def heard_in(key: str, value: bytes) -> Heard:
-    """When a worker was heard. `StoreUnavailable` likewise."""
+    """When a worker was last heard. Raises `StoreUnavailable` if other software wrote the value."""
     return decoded("NATS", key, value, Heard)

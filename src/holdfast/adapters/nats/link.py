@@ -1,7 +1,7 @@
 """A link to one NATS server: requests and answers until it is lost, and never a reconnection of its own.
 
-nats-py reconnects by itself, and requests that were under way wait for their time to run out. Here a lost link fails
-them all at once, and the next server is the caller's choice.
+nats-py reconnects by itself and lets open requests wait until they time out. Here a lost link fails them all at once,
+and the caller chooses the next server.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ NO_RESPONDERS: Final = "503"
 
 
 class Lost(Exception):
-    """The server cannot be reached, or does not answer. What was asked for may have been done."""
+    """The server cannot be reached or does not answer. The request may have been carried out."""
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What came back. `status` is that of the protocol: empty for an ordinary message."""
+    """An answer. `status` is the status of the protocol, empty for an ordinary message."""
 
     data: bytes
     status: str = ""
 
 
 class Link:
-    """See the module. Made by `connect`."""
+    """See the module. `connect` makes one."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -51,7 +51,7 @@ class Link:
     # -- opening and closing -------------------------------------------------------------------------------------------
 
     async def connect(self, endpoints: Endpoints, tls: Any, seconds: float) -> None:
-        """`Lost` with the library's reason unless the server lets us in within that time."""
+        """Connects to the server. Raises `Lost` with the library's reason if that fails or takes longer."""
         try:
             async with asyncio.timeout(seconds):
                 await self._client.connect(
@@ -79,7 +79,7 @@ class Link:
             raise Lost(self._reason(error)) from error
 
     def _login(self, endpoints: Endpoints) -> dict[str, Any]:
-        """The library asks for a secret when it sends it: not before TLS is known to be there."""
+        """The login, given when the library asks for it: not before TLS is established."""
 
         def told_in_private(secret: str) -> Callable[[], str] | None:
             def tell() -> str:
@@ -101,12 +101,12 @@ class Link:
 
     @property
     def server(self) -> Mapping[str, Any]:
-        """What the server says of itself."""
+        """What the server says about itself."""
         found: Mapping[str, Any] = self._client._server_info
         return found
 
     async def close(self) -> None:
-        """Closes it. A frozen server does not delay this."""
+        """Closes the link. A frozen server does not delay this."""
         self._client._closed_cb = None
         with suppress(Exception):
             async with asyncio.timeout(1):
@@ -120,7 +120,7 @@ class Link:
         """The reason in words. The library's last error says more than the one it raises."""
         found = next((each for each in reversed(self._told) if str(each)), error)
         if isinstance(found, TimeoutError) or "expecting INFO" in str(found):
-            return f"no greeting of a NATS server ({str(found) or 'it took too long'})"
+            return f"no greeting from a NATS server ({str(found) or 'it took too long'})"
         return " ".join((str(found) or repr(found)).split())[:300]
 
     async def _lose(self) -> None:
@@ -139,7 +139,7 @@ class Link:
     # -- asking --------------------------------------------------------------------------------------------------------
 
     async def ask(self, subject: str, payload: bytes, headers: dict[str, str] | None, seconds: float) -> Answer:
-        """One answer to one message. `Lost` if there is none in time."""
+        """Sends one message and returns its answer. Raises `Lost` if there is none in time."""
         if self.is_lost:
             raise Lost("the connection ended")
         self._asked += 1

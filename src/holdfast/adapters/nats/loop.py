@@ -1,4 +1,4 @@
-"""A thread with an event loop for all traffic with NATS, so that a busy loop of the worker's cannot delay it."""
+"""A thread with an event loop for all traffic with NATS, so that a busy event loop in the worker cannot delay it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class LoopThread:
         self._thread.start()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Runs it there. `StoreUnavailable` after `close`."""
+        """Runs the coroutine on the thread. Raises `StoreUnavailable` after `close`."""
         try:
             return asyncio.run_coroutine_threadsafe(work, self._loop)
         except RuntimeError as error:
@@ -30,7 +30,7 @@ class LoopThread:
             raise StoreUnavailable("the connection to NATS is closed") from error
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Runs it there while the caller's loop waits for it."""
+        """Runs the coroutine on the thread and awaits it on the caller's loop."""
         return await asyncio.wrap_future(self.submit(work))
 
     def close(self) -> None:

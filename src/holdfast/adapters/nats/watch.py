@@ -3,7 +3,7 @@
 A consumer first sends every key as it is, then each change. Messages are numbered: one that is missing, or a silence
 longer than the server's own beat, ends the consumer, and a new one begins with every key. So no history is needed.
 
-Where a bucket leaves no marker for what ran out, nothing is sent: a listing of the heartbeats tells instead.
+If the bucket leaves no markers for expired keys, nothing is sent for them; then a listing of the heartbeats finds them.
 """
 
 from __future__ import annotations
@@ -38,44 +38,46 @@ class View:
     def __init__(self, keys: Keys) -> None:
         self._keys = keys
         self._live: set[str] = set()
-        """Incarnations."""
+        """Live incarnations."""
         self._held: dict[str, tuple[str, int]] = {}
-        """Run: incarnation and revision."""
+        """The incarnation and revision of each held run."""
         self._free: dict[str, int] = {}
-        """Runs whose key is a marker, or was left behind by an incarnation that is gone: the revision."""
+        """The revision of each run whose key is a marker, or was left behind by an incarnation that is gone."""
         self._left: dict[str, float] = {}
-        """Of those, which were left behind, and when."""
+        """The runs among them that were left behind, and when."""
         self._before: set[str] = set()
-        """Runs that were held when every key was heard last."""
+        """Runs that were held when every key was last heard."""
 
     def revision_of(self, run: str) -> int:
-        """The revision on which the run's key may be taken; 0 if no key was heard of."""
+        """The revision to take the run's key on; 0 if no key was heard of."""
         return self._free.get(run, 0)
 
     def note_free(self, run: str, revision: int) -> None:
-        """The run's key is a marker of that revision: we gave it back, and the watch may not have heard of it yet."""
+        """Records that we released the run, leaving a marker of that revision; the watch may not have heard of it
+        yet."""
         self._free[run] = revision
         if len(self._free) > REMEMBERED:
             del self._free[next(iter(self._free))]
 
     def left_behind(self, before: float) -> list[tuple[str, int]]:
-        """Runs that were left behind before then, with the revision of their keys."""
+        """Runs that were left behind before that time, with the revisions of their keys."""
         return [(run, self._free[run]) for run, at in self._left.items() if at < before and run in self._free]
 
     def forget(self, run: str) -> None:
-        """The run's key was removed, or names another incarnation now."""
+        """Forgets the run's key: it was removed, or names another incarnation now."""
         self._left.pop(run, None)
         self._free.pop(run, None)
 
     def begin(self) -> None:
-        """Every key is about to be heard again. This may be interrupted and start over."""
+        """Starts hearing every key again. A restart in the middle does no harm."""
         self._before |= set(self._held)
         self._live.clear()
         self._held.clear()
         self._free.clear()
 
     def complete(self) -> list[str]:
-        """Every key was heard. The runs that became orphans unseen, and those that were left behind."""
+        """Called when every key was heard. Returns the runs that became orphans unseen, and those that were left
+        behind."""
         stale = [run for run, (incarnation, _) in self._held.items() if incarnation not in self._live]
         for run in stale:
             self._leave(run)
@@ -84,7 +86,7 @@ class View:
         return sorted(found)
 
     def hear(self, entry: Entry) -> list[str]:
-        """The runs that one change makes orphans."""
+        """Returns the runs that one change makes orphans."""
         run = self._keys.run_of(entry.key)
         if run is not None:
             return self._hear_run(run, entry)
@@ -106,7 +108,7 @@ class View:
         return [run] if self._held.pop(run, None) is not None else []
 
     def end(self, incarnation: str) -> list[str]:
-        """A heartbeat is gone: its runs are orphans."""
+        """Ends an incarnation whose heartbeat is gone, and returns its runs: they are orphans."""
         self._live.discard(incarnation)
         runs = [run for run, (holder, _) in self._held.items() if holder == incarnation]
         for run in runs:
@@ -119,12 +121,12 @@ class View:
         self._left[run] = time.monotonic()
 
     def missing(self, present: set[str]) -> list[str]:
-        """Incarnations that are not among those present."""
+        """Incarnations that are not in that listing."""
         return sorted(self._live - present)
 
 
 class Watch:
-    """One stream of orphans, told from the adapter's thread."""
+    """One stream of orphans, fed by the adapter's thread."""
 
     def __init__(self, bucket: Bucket, keys: Keys, view: View, thread: LoopThread, poll: float) -> None:
         self._bucket = bucket
@@ -137,7 +139,7 @@ class Watch:
         self._orphans = Orphans("NATS", self._begin, self._end)
 
     def runs(self) -> AsyncIterator[str]:
-        """Until no server can be reached: then `StoreUnavailable`."""
+        """Yields orphans until no server can be reached, then raises `StoreUnavailable`."""
         return self._orphans.runs()
 
     def _begin(self) -> None:
@@ -161,7 +163,7 @@ class Watch:
             self._orphans.fail(error)
 
     async def _follow(self) -> None:
-        """Until the consumer ends, for any reason: `Lost`."""
+        """Reads the consumer until it ends for any reason, then raises `Lost`."""
         self._view.begin()
         is_listing = True
         async with aclosing(follow(self._bucket, self._keys.all)) as stream:
@@ -177,7 +179,8 @@ class Watch:
                     await self._look_around()
 
     async def _look_around(self) -> None:
-        """Now and then: heartbeats that ran out without a marker, and keys that were left behind for good."""
+        """Looks from time to time for heartbeats that expired without a marker, and for keys that were left behind for
+        good."""
         now = time.monotonic()
         if now - self._polled < (self._poll if self._bucket.has_markers else self._poll / 3):
             return
@@ -192,7 +195,8 @@ class Watch:
 
 
 async def follow(bucket: Bucket, keys: str) -> AsyncGenerator[Entry | None]:
-    """Every matching key, then None, then each change; and None at least every second. `Lost` when it ends."""
+    """Yields every matching key, then None, then each change, and None at least every second. Raises `Lost` when the
+    consumer ends."""
     link = await bucket.connection.link(bucket.connection.patience)
     messages: asyncio.Queue[Any] = asyncio.Queue()
     lose = partial(messages.put_nowait, None)
@@ -235,7 +239,7 @@ async def _next(messages: asyncio.Queue[Any]) -> Any:
 
 
 async def listed(bucket: Bucket, keys: str) -> list[Entry]:
-    """Every matching key as it is, without markers. `StoreUnavailable` if they cannot be read."""
+    """Every matching key as it is, without markers. Raises `StoreUnavailable` if they cannot be read."""
     found: list[Entry] = []
     if await bucket.look(keys) is None:
         return found

@@ -32,7 +32,7 @@ _OF_SEVERAL = {"target_session_attrs": "read-write", "connect_timeout": 3}
 
 
 class Address(msgspec.Struct, frozen=True):
-    """Where a store is. `repr` shows nothing secret."""
+    """The address of a store. `repr` shows no secrets."""
 
     url: str
     schema: str
@@ -44,7 +44,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def servers(self) -> list[dict[str, Any]]:
-        """What libpq is told to reach each of the servers, in their order."""
+        """What libpq needs to reach each server, in their order."""
         given = {name: str(self.connecting[name]).split(",") for name in _PLACES if name in self.connecting}
         return [
             {**self.connecting, **{name: each[number if len(each) > 1 else 0] for name, each in given.items()}}
@@ -53,12 +53,12 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def quoted(self) -> str:
-        """The schema as an identifier in a statement that takes parameters."""
+        """The schema as a quoted identifier."""
         return '"' + self.schema.replace('"', '""').replace("%", "%%") + '"'
 
 
 def parse_address(text: str) -> Address:
-    """The address in a URL: that of libpq, with `schema=` and `notices=on|off` of our own among its options."""
+    """Parses a URL of libpq; `schema=` and `notices=on|off` among its options are ours."""
     base, _, query = text.partition("?")
     scheme, separator, rest = base.partition("://")
     if scheme not in {"postgresql", "postgres"} or not separator:
@@ -77,17 +77,17 @@ def parse_address(text: str) -> Address:
         given = conninfo_to_dict(url)
     except psycopg.ProgrammingError as error:
         raise InvalidInput(
-            f"{without_secrets(base)!r} is no address that PostgreSQL understands: {_reason(error)}"
+            f"{without_secrets(base)!r} is not an address that PostgreSQL understands: {_reason(error)}"
         ) from None
     numbers = {str(given[name]).count(",") + 1 for name in _PLACES if name in given} - {1}
     if len(numbers) > 1:
-        raise InvalidInput(f"{without_secrets(base)!r}: give every server its port, or all of them one.")
+        raise InvalidInput(f"{without_secrets(base)!r}: give every server a port, or give one port for all.")
     connecting = {**_TCP, **(_OF_SEVERAL if numbers else {}), **given}
     connecting["client_encoding"] = "utf8"  # as values are sent, whatever else the role prefers
     return Address(without_secrets(text), schema, connecting, _YES_OR_NO[notices])
 
 
 def _reason(error: Exception) -> str:
-    """What libpq found wrong, if it can be told without repeating the address."""
+    """What libpq found wrong, if that can be said without repeating the address."""
     text = str(error).strip()
     return "check its parts" if "://" in text or "@" in text else text

@@ -1,6 +1,6 @@
 """Values in PostgreSQL's binary format, by the type that a statement casts them to.
 
-psycopg chooses a type by the value: a small number is sent as a smaller one, so that a statement would have to be
+psycopg chooses the type by the value and sends a small number as a smaller type, so a statement would have to be
 prepared once for every size of its numbers.
 """
 
@@ -65,8 +65,8 @@ _ENCODERS: dict[str, Encoder] = {
 
 
 class Statement:
-    """One statement and how its values are sent: each in the type of its first cast. The name, for a session that keeps
-    the statement, holds what it is: under one name there is never another text, whoever prepared it."""
+    """One statement and how its values are sent: each in the type of its first cast. Its name in a session contains a
+    hash of its text, so one name never stands for two texts."""
 
     __slots__ = ("_encoders", "formats", "name", "text")
 
@@ -79,7 +79,7 @@ class Statement:
         self.name: bytes = f"{verb}({sha256(self.text).hexdigest()[:16]})".encode()
 
     def encoded(self, values: Sequence[Any]) -> list[bytes | None]:
-        """As sent. `DataError` for a value that its type cannot hold."""
+        """The values as they are sent. Raises `DataError` for a value that its type cannot hold."""
         try:
             return [
                 None if value is None else encode(value) for encode, value in zip(self._encoders, values, strict=True)

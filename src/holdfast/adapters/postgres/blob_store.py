@@ -1,4 +1,4 @@
-"""What the store keeps besides running: blobs, snapshots, and their upkeep."""
+"""What the store keeps besides runs: blobs, snapshots, and their upkeep."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, held_by, not_in_store
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
 from holdfast.ports.inbox import Accepted, Delivery, Message
+from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
 
@@ -35,14 +36,14 @@ T = TypeVar("T")
 
 _BEGINNING = (-1, 0)
 _AT_ANY_AGE = -1
-"""As the default of `remove_tree`: the tree need only have ended."""
+"""The default of `remove_tree`: any tree that has ended."""
 
 _MICROSECOND = timedelta(microseconds=1)
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class Keeping(ABC):
-    """The part of a PostgreSQL store that its runs stand on."""
+    """The part of a PostgreSQL store that keeps blobs and snapshots, and on which the other parts build."""
 
     _moments: Moments
     _address: Address
@@ -54,7 +55,7 @@ class Keeping(ABC):
     def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def _keep(self, statement: str, *values: object) -> Any:
-        """The rows of a question that may take long."""
+        """Runs a statement that may take long, and returns its rows."""
         return await self._run(lambda link: link.ask(statement, values, patience=LONG))
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
@@ -200,7 +201,9 @@ class Keeping(ABC):
         if not rows:
             return None
         keep, is_offered, is_adopted, *texts = rows[0]
-        messages, shown, answers, watches, adoptions, references, held = (msgspec.json.decode(text) for text in texts)
+        messages, shown, answers, spans, watches, adoptions, references, held = (
+            msgspec.json.decode(text) for text in texts
+        )
         is_odd = is_adopted is False and adoptions
         return Contents(
             keep=None if keep is None else keep * _MICROSECOND,
@@ -219,11 +222,12 @@ class Keeping(ABC):
                 StoredAnswer(name, b64decode(asked), outcome, b64decode(value), blob, b64decode(written))
                 for name, asked, outcome, value, blob, written in answers
             ],
+            spans=[(name, StoredSpan(*span)) for name, *span in spans],
             problems=("its row says that no run waits for its end, and one does (adoptions)",) if is_odd else (),
         )
 
     async def space(self, *, largest: int = 10) -> Space:
-        """See `ports.upkeep`. What PostgreSQL keeps free inside its tables it does not tell."""
+        """See `ports.upkeep`. PostgreSQL does not say how much space is free inside its tables."""
         ((total,),) = await self._keep(sql.TOTAL, self._address.schema)
         return Space(
             total=total,
@@ -235,7 +239,7 @@ class Keeping(ABC):
 
 
 def _read_blobs(link: Link, names: Sequence[str]) -> dict[str, bytes]:
-    """The bytes of each name; every one must be there and be what it is named."""
+    """The bytes of each name. Raises if one is missing or does not match its name."""
     asked = [bytes.fromhex(name) for name in names if _NAME.fullmatch(name)]
     found = {name.hex(): data for name, data in link.ask(sql.BLOBS, (asked,), patience=LONG)} if asked else {}
     for name in names:

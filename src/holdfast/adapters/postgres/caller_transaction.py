@@ -1,8 +1,8 @@
-"""Starting a run in a transaction of the caller's: which connections are taken, and what is asked over them.
+"""Starts a run in the caller's transaction: which connections are accepted, and which statements run on them.
 
-What is asked is written once, as a script that yields statements and is sent their rows; two small functions play it,
-one over each kind of psycopg's connections. SQLAlchemy is never imported: whatever a caller gives us of it is there
-already, and known by what it can do.
+The statements are written once, as a script that yields statements and is sent their rows. Two small functions run it,
+one for each kind of psycopg connection. SQLAlchemy is never imported: a caller that passes one of its objects has
+imported it already, and the object is recognised by its methods.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HOW = (
 
 
 class Home(msgspec.Struct, frozen=True):
-    """What a caller's connection is compared with, and how the store is spoken to."""
+    """What a caller's connection is compared with, and the statements of the store."""
 
     url: str
     identity: tuple[Any, ...]
@@ -118,7 +118,7 @@ async def _play_async(connection: psycopg.AsyncConnection[Any], script: Script[T
 
 
 async def _driver_connection(given: Any) -> Joined:
-    """The driver's connection in whatever was given; of SQLAlchemy's, one whose transaction has begun."""
+    """The driver's connection inside the given object. A SQLAlchemy object has begun its transaction afterwards."""
     found: Any = await _alchemy_connection(given) if _is_of(given, "sqlalchemy") else given
     if _is_ours(found):
         return found
@@ -127,8 +127,8 @@ async def _driver_connection(given: Any) -> Joined:
 
 
 async def _alchemy_connection(given: Any) -> Any:
-    """The driver's connection in one of SQLAlchemy's, which has begun its transaction: else its commit() would not know
-    that there is something to commit."""
+    """The driver's connection inside a SQLAlchemy object. Begins its transaction, since otherwise its commit() would
+    have nothing to commit."""
     found: Any = given
     if hasattr(found, "registry"):  # async_scoped_session, scoped_session
         raise InvalidInput(
@@ -155,13 +155,13 @@ def _check_state(joined: Joined) -> None:
         raise InvalidInput(f"connection= is closed. {HOW}.")
     if joined.pgconn.pipeline_status != PipelineStatus.OFF:
         raise InvalidInput(
-            "connection= is in pipeline mode, where no answer comes before the next question. Start the run before or "
+            "connection= is in pipeline mode, where answers arrive too late to be used here. Start the run before or "
             "after the block of `connection.pipeline()`."
         )
     status = joined.pgconn.transaction_status
     if status == TransactionStatus.INERROR:
         raise InvalidInput(
-            "connection= is in a transaction that has failed: nothing of it will be kept. Roll back and begin again."
+            "connection= is in a transaction that has failed: it can only be rolled back. Roll back and begin again."
         )
     if status == TransactionStatus.ACTIVE:
         raise InvalidInput("connection= is in the middle of another statement. Finish it first.")

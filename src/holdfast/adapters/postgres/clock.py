@@ -22,23 +22,23 @@ class ServerClock:
         self._host = SystemClock()
 
     def now(self) -> datetime:
-        """The server's time, within a round trip. When what is asked now arrives there, it is no earlier on the server:
+        """The server's time, within a round trip, and never ahead of the server when a request made now arrives there:
         a run that starts now is due at once, and a timer that is due here is due there."""
         return instant(time.monotonic_ns() // 1000 + (self._offset or 0))
 
     def boot(self) -> tuple[str, float]:
-        """Of this host: it tells whether a process of this host is gone."""
+        """The boot of this host, which tells whether a process on this host is gone."""
         return self._host.boot()
 
     def saw(self, server: int, asked: int, answered: int) -> None:
-        """The server said it was `server` (µs since 1970) between these readings of `time.monotonic_ns`. What was known
-        before counts as far as it can be true: a slow answer says little, and a clock that was set is believed."""
+        """Records that the server's time was `server` (µs since 1970) between these readings of `time.monotonic_ns`. A
+        slow answer hardly narrows the estimate; an answer that contradicts it replaces it, since the clock was set."""
         least, most = server - answered // 1000, server - asked // 1000
         self._offset = least if self._offset is None else min(max(self._offset, least), most)
 
 
 class Moments:
-    """What the functions are told of time: nothing, and then the server's clock counts; or a clock that tests move."""
+    """The time that functions are given: none, so that the server's clock counts, or a clock that tests move."""
 
     def __init__(self, given: Clock | None) -> None:
         self._given = given

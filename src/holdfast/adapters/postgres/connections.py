@@ -1,12 +1,13 @@
-"""Connections: how one is opened, how long it is waited for, and how often it is tried.
+"""Connections: how one is opened, how long that may take, and how often it is tried.
 
-A dialler belongs to one store. After a failed attempt nobody of this process tries again within half a second and a
-little more, so a server that comes back is not trampled by those who wait for it. Each connection is checked once: a
-standby is no store. And it is seen what lies between: a session that is ours alone keeps settings and prepared
-statements, one that a pooler lends for a transaction keeps nothing.
+A dialler belongs to one store. After a failed attempt no thread of this process tries again for about half a second, so
+that a server that comes back is not flooded.
 
-All that is written here relies on READ COMMITTED: a statement sees what was committed while the one before it waited
-for a lock. A role that prefers another isolation keeps it elsewhere; in a session of ours it is set.
+Each connection is checked once. A standby is refused. The check also detects a pooler: a direct session keeps settings
+and prepared statements, a pooled one keeps nothing between transactions.
+
+All statements rely on READ COMMITTED: a statement sees what was committed while the one before it waited for a lock. A
+role may prefer another isolation elsewhere; direct sessions set this one.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ LEAST_PATIENCE = 1.0
 OLDEST_SERVER = 140000
 
 PREPARED_AFTER = 2
-"""Times that a statement was asked before it is prepared, which is a round trip of its own."""
+"""How often a statement is sent before it is prepared, which costs a round trip."""
 
 # recovery: whether this server may be written at all, and what else must be known of it. The process that answers is
 # the one whose number was told at the beginning, or there is a pooler: these tell numbers of their own.
@@ -52,12 +53,13 @@ SET_ISOLATION = b"SET default_transaction_isolation = 'read committed'"
 
 
 class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection that gives up on an answer: behind a black hole no error would ever come."""
+    """A connection that stops waiting for an answer after a time limit: a broken network may never report an error."""
 
     patience: float = 3.0
-    """Seconds an answer is waited for; these few until whoever uses it says how many: others wait for their turn."""
+    """Seconds to wait for an answer. Short until the user of the connection sets it, since other threads wait for their
+    turn."""
     is_ours: bool = False
-    """Whether the session is ours alone, also between two transactions."""
+    """Whether the session is direct, without a pooler."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -65,11 +67,12 @@ class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
         self._reading = Transformer()
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
-        """As psycopg waits, but never for ever."""
+        """Waits as psycopg does, but with a time limit."""
         return super().wait(gen, interval, self.patience if timeout is None else timeout)
 
     def ask(self, statement: Statement, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """All rows. As `execute`, for what is asked often: without a cursor, and prepared if the session is ours."""
+        """Returns all rows. Like `execute`, for frequent statements: without a cursor, and prepared if the session is
+        direct."""
         if self.closed:
             raise psycopg.OperationalError("the connection is closed")
         encoded = statement.encoded(values)
@@ -95,7 +98,7 @@ class TimedConnection(psycopg.Connection[tuple[Any, ...]]):
         return times >= PREPARED_AFTER
 
     def answer(self) -> list[tuple[Any, ...]]:
-        """All rows of what was put last."""
+        """All rows of the statement that was sent last."""
         result = self.wait(generators.execute(self.pgconn))[-1]
         if result.status == ExecStatus.TUPLES_OK:
             self._reading.set_pgresult(result)
@@ -118,7 +121,7 @@ class Dialler:
         self.server: tuple[Any, ...] = ()
 
     def dial(self, patience: float) -> TimedConnection:
-        """A new connection to the primary. `StoreUnavailable` if there is none in that time."""
+        """A new connection to the primary. Raises `StoreUnavailable` if there is none in that time."""
         deadline = time.monotonic() + patience
         if not self._turn.acquire(timeout=max(patience, 0)):
             raise self._unavailable()
@@ -150,7 +153,7 @@ class Dialler:
         return connection
 
     def _connected(self, deadline: float) -> TimedConnection:
-        """To the first server that lets us in."""
+        """Connects to the first server that accepts."""
         for _ in self._servers:
             try:
                 return TimedConnection.connect(autocommit=True, prepare_threshold=None, **self._servers[0])
@@ -161,7 +164,7 @@ class Dialler:
         raise self._unavailable()  # without the cause: it may name more than people should see
 
     def _checked(self, connection: TimedConnection) -> str:
-        """Why there can be no store, if so. Sees whose the session is, and makes one of ours fit for use."""
+        """Returns why this connection is unusable, or None. Detects a pooler, and configures direct sessions."""
         (self.server,) = connection.execute(SERVER, binary=True).fetchall()
         is_standby, _, isolation, *_, process = self.server
         if is_standby:
@@ -181,8 +184,8 @@ class Dialler:
         return ""
 
     def _failed(self, problem: str) -> None:
-        """Nobody tries again at once; who waits meanwhile is told why. Of several servers this one is the last to be
-        asked from now on: a silent one is waited for once, not by everybody."""
+        """Delays the next attempt of this process; threads that wait meanwhile are told why. This server is asked last
+        from now on, so that only one thread waits for a silent one."""
         self._servers = [*self._servers[1:], self._servers[0]]
         self._not_before = time.monotonic() + random.uniform(LEAST_PAUSE, MOST_PAUSE)
         self._problem = problem

@@ -1,4 +1,4 @@
-"""What comes in from outside: new runs and messages. Callers that wait together share a transaction."""
+"""New runs and messages from outside. Callers that wait at the same time share a transaction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MADE, BY_ID, BY_KEY, LACKING, BY_UNIQUE, JOINED = 0, 1, 2, 3, 4, 5
 
 
 class NewEntry(msgspec.Struct, frozen=True):
-    """A run to be made. `owed`: it was asked for already, and the answer is still to come."""
+    """A run to make. `owed`: its statement was sent already, and the answer is still to come."""
 
     new: NewRun
     key_since: int
@@ -42,7 +42,7 @@ Entry: TypeAlias = NewEntry | Message
 
 
 class Entries:
-    """The work of the lane of entries."""
+    """The work of the lane for new runs and messages."""
 
     def __init__(self, link: Link, moments: Moments, tell: Callable[[Iterable[str]], None]) -> None:
         self._link = link
@@ -51,7 +51,7 @@ class Entries:
         self._tell = tell
 
     def now(self, entry: NewEntry) -> Creation | NewEntry:
-        """The run, made on this thread, or what is left to be done by the lane."""
+        """Makes the run on this thread, or returns what the lane has left to do."""
         plain = self._plain(entry)
         rows = None if plain is None else self._lone.ask(sql.CREATE_PLAIN, plain)
         if isinstance(rows, Owed):
@@ -70,8 +70,8 @@ class Entries:
         return Made(run_row(tuple(columns)), None if entry.first is None else Committed(seq, 0))
 
     def perform(self, work: Sequence[Entry]) -> Sequence[Any]:
-        """An answer for each. Runs and messages go apart: a message to a run just being made comes after it anyway. Who
-        is owed an answer goes first, and alone."""
+        """Answers each entry. Runs and messages are separate: a message to a run that is just being made comes after it
+        anyway. An entry whose answer is owed goes first, and alone."""
         with self._lone.turn:
             return self._performed(work)
 
@@ -105,7 +105,8 @@ class Entries:
         return [creation_of(row, is_again=is_again) for row in rows]
 
     def _alone(self, entry: NewEntry) -> tuple[Sequence[Any], bool]:
-        """What the statement for one run says; without a row, whether it may have made the run all the same."""
+        """The answer of the statement for one run. Without a row, also whether the statement may have made the run
+        nevertheless."""
         if entry.owed is not None:
             self._link.settle(entry.owed)
             return entry.owed.rows or (), entry.owed.rows is None
@@ -122,8 +123,8 @@ class Entries:
 
 
 class Entrance:
-    """The way in. Who comes alone in a pass of an event loop is let in when it ends; with the second who comes, all go
-    through the lane, which is at work on the first while the others still come."""
+    """The way in. A caller that is alone in a pass of an event loop is served when the pass ends. From the second
+    caller on, all go through the lane, which works on the first while the others still arrive."""
 
     def __init__(self, entries: Entries, lane: Lane[Entry]) -> None:
         self._entries = entries
@@ -131,7 +132,7 @@ class Entrance:
         self._first: dict[asyncio.AbstractEventLoop, tuple[Entry, asyncio.Future[Any]] | None] = {}
 
     def ask(self, entry: Entry) -> asyncio.Future[Any]:
-        """The answer, once it is durable. Who gives up takes nothing back."""
+        """Returns the answer once it is durable. Cancelling the caller takes nothing back."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         if loop not in self._first:
@@ -162,7 +163,7 @@ class Entrance:
 
 
 def sent_as(entries: Iterable[NewEntry]) -> str:
-    """Runs to be made, as `create_runs` takes them."""
+    """The runs in the form that `create_runs` takes."""
     return wire.encoded_json(
         [
             wire.new_run(
@@ -174,7 +175,7 @@ def sent_as(entries: Iterable[NewEntry]) -> str:
 
 
 def creation_of(row: Sequence[Any], *, is_again: bool) -> Creation:
-    """What `create_runs` says of one run. `is_again`: an earlier try of ours may have made it."""
+    """What `create_runs` answered for one run. `is_again`: an earlier try of ours may have made it."""
     code, is_ours, first_seq, first_inbox, _, *columns = row
     if code == LACKING:
         return Lacking()
@@ -187,13 +188,13 @@ def creation_of(row: Sequence[Any], *, is_again: bool) -> Creation:
 
 
 def woken_by(row: Sequence[Any]) -> Sequence[str]:
-    """Whom the run's making is to be told to."""
+    """The runs and queues to notify of the new run."""
     woken: Sequence[str] = row[4]
     return woken
 
 
 def _settled(group: Sequence[tuple[int, W]], ask: Callable[[Sequence[W]], Sequence[Any]]) -> dict[int, Any]:
-    """An answer for each place of the group."""
+    """Sets an answer for each entry of the group."""
     if not group:
         return {}
     places, entries = zip(*group, strict=True)
@@ -201,7 +202,7 @@ def _settled(group: Sequence[tuple[int, W]], ask: Callable[[Sequence[W]], Sequen
 
 
 def delivery_of(word: str) -> Delivery:
-    """What a function of the schema said of a message."""
+    """The delivery in the answer of a function of the schema."""
     match word:
         case "accepted":
             return Accepted()

@@ -1,7 +1,7 @@
 """Fast path: with an idle queue, run the statement on the caller's thread, for at most 5 ms.
 
-An event loop stands still for it, so it waits for milliseconds at most. What does not come by then goes through the
-lane as well, whose functions recognise what was written meanwhile.
+The event loop is blocked meanwhile, hence the limit. If no answer arrives by then, the request also goes through the
+lane, whose functions recognise what was already written.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from holdfast.adapters.postgres.link import Link, Owed
 
 BRIEF = 0.005
-"""Seconds for which an event loop may stand still: some round trips and a sync."""
+"""Seconds for which an event loop may be blocked: a few round trips and a sync."""
 
 PASSES = 20
-"""Questions that go through the lane after one whose answer did not come in that time."""
+"""How many requests use the lane after one that was not answered in time."""
 
 
 class Lone:
-    """The link of a lane, for a lone caller. Hold `turn` while using the link."""
+    """The link of a lane, for a single caller. Hold `turn` while using the link."""
 
     def __init__(self, link: Link) -> None:
         self.turn: threading.Lock = threading.Lock()
@@ -28,7 +28,7 @@ class Lone:
         self._passes = 0
 
     def ask(self, statement: str, values: Sequence[Any]) -> list[Any] | Owed | None:
-        """All rows; or who owes them, if they do not come at once; None if it was not asked."""
+        """Returns all rows; an `Owed` if they do not arrive at once; None if nothing was sent."""
         if self._passes > 0:
             self._passes -= 1
             return None

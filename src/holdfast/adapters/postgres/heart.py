@@ -1,5 +1,5 @@
-"""The heartbeat of one worker instance: blocking, on a connection of its own, so that neither a busy event loop nor a
-busy writer costs the lease."""
+"""The heartbeat of one worker instance. It blocks and has its own connection, so that neither a busy event loop nor a
+busy writer loses the lease."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ class PostgresHeart:
         self._patience = ttl.total_seconds() / 2  # a connection that is dead on the other side is noticed by then
 
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
-        """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the server does not answer."""
+        """Renews the lease and frees the runs of dead instances. Raises `StoreUnavailable` if the server does not
+        answer."""
         values = (
             self._moments.wall(),
             *self._moments.lease(),
@@ -54,6 +55,6 @@ class PostgresHeart:
         return Beat(instant(moment), has_lapsed, orphaned, *map(maybe_instant, times))
 
     def close(self) -> None:
-        """Gives the connection back."""
+        """Closes the connection."""
         with self._lock:
             self._link.drop()

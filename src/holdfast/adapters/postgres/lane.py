@@ -1,10 +1,10 @@
-"""A lane: one thread with one connection, which does together what was asked for while it was busy. No timer.
+"""A lane: one thread with one connection, which performs everything requested while it was busy as one batch. No timer.
 
 ::
 
     await ask(work) ──▶ queue ──▶ thread: perform([work, …]) ── one round trip ──▶ answers, one wake-up per event loop
 
-What is asked for goes its way even if the asker gives up; answers are given only after the server's.
+A request is carried out even if its caller gives up; callers are answered only after the server has answered.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class _Request(Generic[W]):
 
 
 class Lane(Generic[W]):
-    """Usable from any number of threads and event loops. `perform` answers each piece of work, or with its error."""
+    """A queue of work for one thread. Usable from any number of threads and event loops. `perform` returns an answer or
+    an error for each piece of work."""
 
     def __init__(
         self,
@@ -52,13 +53,13 @@ class Lane(Generic[W]):
         self._thread.start()
 
     async def ask(self, work: W) -> Any:
-        """The answer to the work, once it is durable."""
+        """Returns the answer to the work, once it is durable."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self.put(work, future)
         return await future
 
     def put(self, work: W, answer: asyncio.Future[Any]) -> None:
-        """As `ask`, for a caller that already waits."""
+        """Like `ask`, for a caller that already has a future."""
         with self._gate:
             if not self._is_closed:
                 self._queue.put(_Request(work, answer))
@@ -91,7 +92,7 @@ class Lane(Generic[W]):
         self._end()
 
     def _gathered(self) -> tuple[list[_Request[W]], bool]:
-        """What waits, once something does; and whether it is the last."""
+        """Waits for work. Returns all that is queued, and whether it is the last."""
         requests: list[_Request[W]] = []
         request = self._queue.get()
         with suppress(Empty):
@@ -124,5 +125,5 @@ def _answer_all(requests: list[_Request[Any]]) -> None:
 
 
 def closed() -> StoreUnavailable:
-    """The error for callers that come after the close."""
+    """The error for callers that come after `close`."""
     return StoreUnavailable("this store was closed. Open it again to continue.")

@@ -1,4 +1,4 @@
-"""Who may advance which run: the verbs of `ports.leases` that are one call of a function or one question each."""
+"""The verbs of `ports.leases` that are one function call or one query each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LeaseVerbs(ABC):
     def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def claim(self, request: ClaimRequest) -> Claims:
-        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        """See `ports.leases`. `max_claims` has no effect here: such a run is claimed too."""
         shares = self._claimers[request.worker.instance]
         ahead = shares.ahead
         claims, taken = await self._run(lambda link: leases.claim(link, self._moments, request, ahead))
@@ -87,5 +87,5 @@ class LeaseVerbs(ABC):
         return len(released)
 
     async def workers(self) -> Sequence[WorkerRow]:
-        """See `ports.leases`; of the live and of the others, those that started first come first."""
+        """See `ports.leases`. Live workers come first, each group by its start."""
         return await self._run(lambda link: leases.workers(link, self._moments))

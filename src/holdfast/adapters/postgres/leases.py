@@ -20,7 +20,7 @@ from holdfast.ports.leases import ClaimRequest, Claims, HeldBy, Lease, Over, Tak
 PROMOTED_A_CLAIM = 500
 BOUNCED_A_CLAIM = 100
 REMEMBERED = timedelta(days=1)
-"""How long an instance that is gone and holds nothing stays on the list."""
+"""How long a dead instance that holds nothing stays on the list."""
 
 TAKEN, IS_HELD, IS_OVER = 0, 1, 2
 _MICROSECOND = timedelta(microseconds=1)
@@ -29,7 +29,8 @@ _MICROSECOND = timedelta(microseconds=1)
 def register(
     link: Link, moments: Moments, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver
 ) -> tuple[list[str], list[str]]:
-    """The runs of earlier instances, which are free now, and those that a worker can now run."""
+    """Registers the worker. Returns the runs of earlier instances, which are free now, and those that a worker can now
+    run."""
     boot, _ = moments.clock.boot()
     siblings = link.ask(sql.SIBLINGS, (worker.worker, worker.instance)) if takes_over != "none" else ()
     replaced = [
@@ -64,9 +65,9 @@ def register(
 def claim(
     link: Link, moments: Moments, request: ClaimRequest, ahead: Mapping[Share, int], *, takes: bool = True
 ) -> tuple[Claims, list[Share]]:
-    """What the worker may advance now, and what each of these runs competed as. Asked again after a lost answer, it
-    would take different runs, and leave the first ones held unknown: the caller hears of the loss, and asks what it
-    holds."""
+    """Claims runs for the worker, with what each competed as. Not repeated after a lost answer: a second claim would
+    take different runs, and the worker would not know that it holds the first. The caller is told of the loss and asks
+    what it holds."""
     worker = request.worker
     values = (
         moments.wall(),
@@ -92,7 +93,7 @@ def claim(
 
 
 def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) -> Taking:
-    """One run for an operator."""
+    """Takes one run for an operator."""
     ((code, expires_at, *columns),) = link.ask(
         sql.TAKE, lambda is_again: (moments.wall(), *moments.lease(), run, instance, steal, is_again)
     )
@@ -105,7 +106,7 @@ def take(link: Link, moments: Moments, run: str, instance: str, *, steal: bool) 
 
 
 def lease(link: Link, moments: Moments, run: str) -> Lease | None:
-    """Who holds the run."""
+    """The holder of the run."""
     for worker, instance, epoch, expires_at in link.ask(sql.LEASE, (moments.wall(), *moments.lease(), run)):
         return Lease(run, worker, instance, epoch, nearest_instant(expires_at))
     return None
@@ -119,6 +120,6 @@ def workers(link: Link, moments: Moments) -> list[WorkerRow]:
 
 
 def publish(link: Link, moments: Moments, publication: Publication) -> tuple[list[str], list[str]]:
-    """The runs it reached, and those it woke."""
+    """Publishes to a topic. Returns the runs it reached and those it woke."""
     ((reached, woken),) = link.ask(sql.PUBLISH, (moments.wall(), wire.encoded_json(wire.publication(publication))))
     return reached, woken

@@ -1,8 +1,8 @@
-"""A transaction that is lent: begun on a connection of the store, used by the caller's code, settled here.
+"""A transaction that is lent: begun on a connection of the store, used by the caller's code, ended here.
 
-The borrower gets a connection object of their own kind, async or not, around the connection that we dialled. While they
-use it we do not, and after the end theirs leads nowhere. All we ask is asked over ours, in a thread, so there is one
-code for both kinds.
+The borrower gets its own kind of connection object, async or not, around the connection that we opened. While the
+borrower uses it we do not, and after the end the borrower's object is closed. Our own statements run on our object, in
+a thread, so that one code serves both kinds.
 """
 
 from __future__ import annotations
@@ -43,38 +43,38 @@ _NOWHERE = b"host=/nowhere"
 
 
 class BlockingLoan(psycopg.Connection[tuple[Any, ...]]):
-    """What the code of a `def` step is given."""
+    """The connection that a `def` step is given."""
 
     woken: list[str]
 
     def commit(self) -> None:
-        """Not by the borrower."""
+        """Refused to the borrower."""
         _refuse("commit")
 
     def rollback(self) -> None:
-        """Not by the borrower."""
+        """Refused to the borrower."""
         _refuse("rollback")
 
     def close(self) -> None:
-        """Not by the borrower."""
+        """Refused to the borrower."""
         _refuse("close")
 
 
 class AsyncLoan(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """What the code of an `async def` step is given."""
+    """The connection that an `async def` step is given."""
 
     woken: list[str]
 
     async def commit(self) -> None:
-        """Not by the borrower."""
+        """Refused to the borrower."""
         _refuse("commit")
 
     async def rollback(self) -> None:
-        """Not by the borrower."""
+        """Refused to the borrower."""
         _refuse("rollback")
 
     async def close(self) -> None:
-        """Not by the borrower."""
+        """Refused to the borrower."""
         _refuse("close")
 
 
@@ -84,19 +84,20 @@ Loan: TypeAlias = BlockingLoan | AsyncLoan
 def _refuse(what: str) -> NoReturn:
     raise NotAllowedHere(
         f"{what}() on a transaction of Holdfast: it commits when its block or step ends, together with the "
-        "journal, and rolls back if that raises. For a part that may fail use `connection.transaction()`: a savepoint."
+        "journal, and rolls back if that raises. Use `connection.transaction()`: a savepoint."
     )
 
 
 class _Inside:
-    """Asks in the open transaction, each question under a savepoint: one that is refused leaves the rest alone."""
+    """Runs our statements in the open transaction, each under a savepoint, so that one that fails leaves the rest
+    intact."""
 
     def __init__(self, connection: TimedConnection, texts: Texts) -> None:
         self._connection = connection
         self._texts = texts
 
     def ask(self, statement: str, values: Values = (), *, patience: float = PATIENCE) -> list[Any]:
-        """All rows. Never asked twice: a lost connection has lost the transaction."""
+        """Returns all rows. Never sent twice: when the connection is lost, so is the transaction."""
         self._connection.patience = patience
         try:
             self._connection.execute(self._texts[sql.SAVEPOINT])
@@ -108,7 +109,7 @@ class _Inside:
             raise translated(error) from error
 
     def undo(self) -> None:
-        """Takes back the last question."""
+        """Takes back the last statement."""
         with suppress(psycopg.Error):
             self._connection.execute(self._texts[sql.UNDO])
 
@@ -251,7 +252,7 @@ class LentTransaction:
         return RolledBack(error) if turn is None else self._found_out(turn, error)
 
     def _found_out(self, turn: Commit, error: psycopg.Error) -> Settlement:
-        """COMMIT was sent and its reply lost: the journal tells, once the run's lock is free."""
+        """COMMIT was sent and its answer was lost: the journal shows the outcome once the run's lock is free."""
         row = turn.row
         link = self._link()
         pause = FIRST_PAUSE
@@ -271,14 +272,14 @@ class LentTransaction:
             link.drop()
 
     def _end(self) -> None:
-        """What the borrower still has leads nowhere from now on."""
+        """Disconnects what the borrower still holds."""
         self._is_open = False
         self._loan.pgconn = PGconn.connect(_NOWHERE)
         self._give_back(self._dialled)
 
 
 def _refusal(error: psycopg.Error) -> Exception:
-    """Why the server did not commit: the driver's own error, unless we know more."""
+    """Why the server did not commit: the driver's error, unless we know more."""
     if isinstance(error, pg.InFailedSqlTransaction):  # and the borrower went on
         return StoreError("a statement of the transaction had failed, so nothing of it was kept.")
     return _ended_by_borrower() if error.sqlstate == NOT_LENT else error
@@ -293,6 +294,6 @@ def _ended_by_borrower() -> NotAllowedHere:
 
 
 def _problem(error: HoldfastError) -> Exception:
-    """What the author is told: the driver's own error where there is one."""
+    """The error that the author sees: the driver's own if there is one."""
     cause = error.__cause__
     return cause if isinstance(cause, psycopg.Error) and not is_lost(cause) else error

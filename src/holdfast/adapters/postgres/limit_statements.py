@@ -126,6 +126,23 @@ STATEMENTS = LimitStatements(
             FROM {s}.rates AS l WHERE l.name = %b::text AND (l.key > %b::text OR %b::boolean)) AS found
         WHERE held > 0 OR waiting > 0 ORDER BY key LIMIT %b::bigint
     """,
+    # busiest_lines: counts every line of the limit; only people ask for it. Locks nothing.
+    busiest_lines="""
+        SELECT key, held, waiting, oldest FROM (
+            SELECT l.key,
+                (SELECT count(*) FROM {s}.places AS p JOIN {s}.runs AS r ON r.no = p.run
+                    WHERE p.name = l.name AND p.key = l.key
+                        AND r.epoch = p.epoch AND r.instance <> '' AND r.ended_at IS NULL) AS held,
+                (SELECT count(*) FROM {s}.waiters AS w WHERE w.name = l.name AND w.key = l.key) AS waiting,
+                (SELECT min(w.since) FROM {s}.waiters AS w WHERE w.name = l.name AND w.key = l.key) AS oldest
+            FROM {s}.rates AS l WHERE l.name = %b::text) AS found
+        WHERE held > 0 OR waiting > 0 ORDER BY waiting DESC, held DESC, key LIMIT %b::bigint
+    """,
+    holders="""
+        SELECT r.id, p.step FROM {s}.places AS p JOIN {s}.runs AS r ON r.no = p.run
+        WHERE p.name = %b::text AND p.key = %b::text
+            AND r.epoch = p.epoch AND r.instance <> '' AND r.ended_at IS NULL ORDER BY p.slot LIMIT %b::bigint
+    """,
     places_of="""
         SELECT p.name, p.key, p.step FROM {s}.places AS p JOIN {s}.runs AS r ON r.no = p.run
         WHERE r.id = %b::text AND r.epoch = p.epoch AND r.instance <> '' AND r.ended_at IS NULL ORDER BY p.name, p.key

@@ -16,7 +16,7 @@ from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.problems import is_of_one
 from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.sql.batches import settle
-from holdfast.ports.limits import Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
+from holdfast.ports.limits import BusyLine, Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
 
 T = TypeVar("T")
 
@@ -89,6 +89,10 @@ class Limiting(Scheduled):
     async def lines(self, name: str, *, after: str | None = None, limit: int = 100) -> Sequence[Line]:
         """See `ports.limits`."""
         return await self._at_desk(lambda desk: desk.listed_lines(name, after, limit))
+
+    async def busiest(self, name: str, *, limit: int = 20, places: int = 10) -> Sequence[BusyLine]:
+        """See `ports.limits`."""
+        return await self._at_desk(lambda desk: desk.busiest(name, limit, places))
 
     async def places_of(self, run: str) -> Sequence[PlaceView]:
         """See `ports.limits`."""

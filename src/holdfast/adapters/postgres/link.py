@@ -1,4 +1,4 @@
-"""One connection that can be replaced, and the questions asked over it. Used by one thread at a time."""
+"""One connection that is replaced when it breaks, and the statements sent over it. Used by one thread at a time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.adapters.postgres.problems import WORTH_ANOTHER_TRY, is_lost, tran
 from holdfast.adapters.postgres.statements import LOCK_TIMEOUT, NOTHING, Texts
 
 PATIENCE = 7.0
-"""Seconds an answer is waited for: less than half of the default lease."""
+"""Seconds to wait for an answer: less than half of the default lease."""
 
 T = TypeVar("T")
 Values: TypeAlias = Sequence[Any] | Callable[[bool], Sequence[Any]]
@@ -25,7 +25,7 @@ _TRIES = 4
 
 
 class Owed:
-    """The late answer to a question: its rows, once they are read. Stays None if it is lost."""
+    """A late answer: its rows, once they are read. Stays None if it is lost."""
 
     __slots__ = ("rows",)
 
@@ -34,7 +34,7 @@ class Owed:
 
 
 class Link:
-    """Asks; opens its connection when needed, throws it away when it breaks."""
+    """Sends statements. Opens its connection when needed and drops it when it breaks."""
 
     def __init__(
         self, dialler: Dialler, texts: Texts, connection: TimedConnection | None = None, *, writes_plainly: bool = False
@@ -44,14 +44,15 @@ class Link:
         self._texts = texts
         self._connection = connection
         self.is_again: bool = False
-        """An earlier try of the question under way may have been carried out: its answer was lost."""
+        """Whether an earlier try of the current statement may have been carried out: its answer was lost."""
         self._owed: Owed | None = None
 
     def ask(
         self, statement: str, values: Values = (), *, patience: float = PATIENCE, bears_repeating: bool = True
     ) -> list[Any]:
-        """All rows. A lost connection or a deadlock is met by asking the same again, so the question must bear that;
-        values that depend on `is_again` are made for each try. If not, the caller learns that the reply was lost."""
+        """Returns all rows. After a lost connection or a deadlock it sends the statement again if the statement allows
+        that; values that depend on `is_again` are made for each try. Otherwise the caller learns that the answer was
+        lost."""
         self.is_again = False
         deadline = time.monotonic() + patience
         tries = _TRIES
@@ -72,8 +73,8 @@ class Link:
                     raise translated(error) from error
 
     def transact(self, work: Callable[[Callable[[str, Sequence[Any]], list[Any]]], T]) -> T:
-        """Does several things in one transaction: `work` is given how to ask in it. A lost connection or a deadlock is
-        met by doing all of it again, so it must bear that."""
+        """Runs `work` in one transaction, giving it a function that sends statements. After a lost connection or a
+        deadlock it runs all of it again, so `work` must be repeatable."""
         deadline = time.monotonic() + PATIENCE
         for tries in range(_TRIES, 0, -1):
             try:
@@ -91,8 +92,8 @@ class Link:
         raise AssertionError("a try ends in one of the ways above")
 
     def ask_briefly(self, statement: str, values: Sequence[Any], seconds: float) -> list[Any] | Owed | None:
-        """All rows if they come within `seconds`. Else the question is not taken back; its answer is owed, and
-        read before the next question is put. None: it was not put, there is no connection for it."""
+        """Returns all rows if they arrive within `seconds`. Otherwise the statement stands, and its answer is read
+        before the next statement is sent. None: there is no connection, so nothing was sent."""
         connection = self._connection
         if connection is None or connection.closed or self._owed is not None:
             return None
@@ -106,14 +107,14 @@ class Link:
             return owed  # whatever it was, `ask` meets it again
 
     def settle(self, owed: Owed) -> None:
-        """Reads it, if it is still to come."""
+        """Reads the owed answer, if there is one."""
         if self._owed is owed:
             self.ask(NOTHING)
 
     @property
     def takes_plain(self) -> bool:
-        """Whether statements that write may be put to it as they are: in a session of ours, which knows how long a lock
-        is waited for. Functions bring that along, and all others use those."""
+        """Whether writing statements may be sent directly: only in a direct session, which has its lock timeout set.
+        Functions set it themselves, and are used everywhere else."""
         connection = self._connection
         return self._writes_plainly and connection is not None and connection.is_ours
 
@@ -126,7 +127,7 @@ class Link:
         return self._connection
 
     def drop(self) -> None:
-        """Closes it; the next question opens another."""
+        """Closes the connection; the next statement opens another."""
         self._owed = None
         connection, self._connection = self._connection, None
         if connection is not None:

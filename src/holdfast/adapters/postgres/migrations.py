@@ -2,8 +2,8 @@
 
 `pre` adds what the new code needs and leaves everything the code before it uses: it runs when the new code first opens
 the store, while workers of the old one continue. `post` takes away what is no longer used: it runs with the next
-number, when the old workers are gone. `meta` holds the number of the last `pre`, and `oldest`, the number that code
-must know at least to use the store: older code is refused before it writes.
+number, when the old workers are gone. `meta` holds the number of the last `pre`, and `oldest`, the lowest number that
+code must know to use the store: older code is refused before it writes.
 
 Any number of processes may start at once: they meet at a lock that ends with the transaction, and the second finds the
 work done.
@@ -31,7 +31,7 @@ PATIENCE = 60.0
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One number: the texts of both halves. A published one never changes."""
+    """One number: the SQL of both halves. A published one never changes."""
 
     pre: tuple[str, ...]
     post: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ def _texts(*names: str) -> tuple[str, ...]:
 
 
 def functions() -> tuple[str, ...]:
-    """The functions that every number shares. They hold no data: the last number replaces all of them."""
+    """The functions that all numbers share. They hold no data: the last number replaces all of them."""
     return _texts(*(f"0001_pre_{part}.sql" for part in ("turns", "transactions", "leases", "upkeep")))
 
 
@@ -78,7 +78,7 @@ _NUMBERS = b"SELECT name, value FROM {s}.meta"
 _ALONE = b"SELECT pg_advisory_xact_lock(%s)"
 _PATH = b"SELECT set_config('search_path', quote_ident(%s) || ', pg_temp', true)"
 _MAKE_SCHEMA = b"CREATE SCHEMA IF NOT EXISTS {s}"
-# settle: counts transactions anew after the store was copied to another cluster. Locks events, if it was.
+# settle: restarts the count of transactions after the store was copied to another cluster. Locks events, if it was.
 _SETTLE = b"SELECT {s}.settle()"
 _REMEMBER = b"""
 INSERT INTO {s}.meta (name, value) VALUES ('version', %s), ('oldest', %s)
@@ -89,7 +89,7 @@ ON CONFLICT (name) DO UPDATE SET value = excluded.value
 def bring_up_to_date(
     connection: TimedConnection, address: Address, *, auto_migrate: bool, steps: Sequence[Migration] | None = None
 ) -> None:
-    """Migrates the schema if need be. `StoreRefused` if this code must not touch it."""
+    """Migrates the schema if necessary. Raises `StoreRefused` if this code must not touch it."""
     known = migrations() if steps is None else tuple(steps)
     connection.patience = PATIENCE
     with _explained(connection, address):
@@ -113,7 +113,7 @@ def bring_up_to_date(
 
 
 def schema_version(connection: TimedConnection, address: Address) -> Schema:
-    """How far the schema has got. `StoreRefused` if this code must not touch it. Writes nothing."""
+    """The number of the schema. Raises `StoreRefused` if this code must not touch it. Writes nothing."""
     latest = len(migrations())
     connection.patience = PATIENCE
     with _explained(connection, address):
@@ -140,7 +140,7 @@ def _run_all(connection: TimedConnection, texts: Sequence[str]) -> None:
 
 
 def _check(connection: TimedConnection, address: Address, latest: int) -> tuple[int, int]:
-    """The numbers of the schema, or zeros if it is new."""
+    """The numbers of the schema; zeros if it is new."""
     ((is_ours, has_tables),) = connection.execute(_STATE, (address.schema,) * 3).fetchall()
     if not is_ours:
         if has_tables:
@@ -161,7 +161,7 @@ def _check(connection: TimedConnection, address: Address, latest: int) -> tuple[
 
 @contextmanager
 def _explained(connection: TimedConnection, address: Address) -> Generator[None]:
-    """What the server refuses, in our words."""
+    """Turns what the server refuses into our errors."""
     try:
         try:
             yield
@@ -176,11 +176,11 @@ def _without_rights(address: Address, problem: str, role: str, schema: str, is_t
     if not is_there:
         return StoreRefused(
             f"cannot open the store {address.url}: this role may not make the schema {address.schema!r} ({problem}). "
-            "Let a role that may do it open the store once (holdfast migrate), or grant CREATE on the database."
+            "Let a role that may make it run `holdfast migrate` once, or grant CREATE on the database."
         )
     return StoreRefused(
         f"cannot open the store {address.url}: this role may not use the schema {address.schema!r}, or not change it "
-        f"({problem}). Let its owner bring it up to date (holdfast migrate) and give this role its rights: "
+        f"({problem}). Let its owner run `holdfast migrate` and grant this role its rights: "
         f"GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}."
     )
 

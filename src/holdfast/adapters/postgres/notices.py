@@ -1,8 +1,8 @@
-"""LISTEN and NOTIFY: hints between processes, on a connection and a thread of their own. Never waited for.
+"""LISTEN and NOTIFY: hints between processes, on their own connection and thread. No write waits for them.
 
-A write tells its hints here after it is durable; what gathers within a few milliseconds is one NOTIFY, sent apart from
-the write, since a NOTIFY in the transaction of a write makes all commits of the server wait for each other. It says
-nothing but who sends it. If the connection is lost, or a pooler swallows it, the polls of the workers find everything.
+A write leaves its hints here after it is durable. All hints of a few milliseconds become one NOTIFY, sent separately
+from the write, because a NOTIFY inside a writing transaction makes all commits of the server wait for each other. It
+contains only its sender. If the connection is lost, or a pooler swallows it, the polls of the workers find everything.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from holdfast.ports.store import OTHERS
 from holdfast.ports.telemetry import Tell
 
 GATHER = 0.005
-"""Seconds between two notices of a process at least."""
+"""Minimum seconds between two notices of a process."""
 
 GATHER_PARTS = 0.05
-"""Seconds between two notices that parts were appended to streams."""
+"""Minimum seconds between two notices that parts were appended to streams."""
 
 _PARTS = ":parts"
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 10.0
 LONGEST_END = 5.0
-"""Seconds that closing waits for what is left to be sent."""
+"""Seconds that closing waits for the last notices to be sent."""
 
 _NOTIFY = b"SELECT pg_notify(%s, %s)"
 
 
 class Notices:
-    """Sends and hears. Starts with its first use; closing sends what is left. `tell`: others wrote (`OTHERS`), or
-    appended parts to streams (`STREAMS`), for which no run has to be looked for."""
+    """Sends and hears notices. Starts with its first use; closing sends what is left. `tell` is called when others
+    wrote (`OTHERS`) or appended parts to streams (`STREAMS`), which concerns no waiting run."""
 
     def __init__(self, address: Address, dialler: Dialler, tell: Callable[[str], None], report: Tell) -> None:
         self._dialler = dialler
@@ -63,7 +63,7 @@ class Notices:
         self.is_listening: bool = False
 
     def start(self) -> None:
-        """Begins to listen, if it does not yet."""
+        """Begins to listen, once."""
         if not self._is_on or self._thread is not None:
             return
         with self._lock:
@@ -73,7 +73,7 @@ class Notices:
                 self._thread.start()
 
     def send(self) -> None:
-        """Others are to look. From any thread; returns at once."""
+        """Tells other processes to look. From any thread; returns at once."""
         self.start()
         with self._lock:
             if self._thread is not None and not self._has_news and not self._is_closing.is_set():
@@ -81,7 +81,7 @@ class Notices:
                 os.write(self._wake[1], b"n")
 
     def send_parts(self) -> None:
-        """Others who read streams are to look. From any thread; returns at once."""
+        """Tells other readers of streams to look. From any thread; returns at once."""
         self.start()
         with self._lock:
             if self._thread is not None and not self._has_parts and not self._is_closing.is_set():
@@ -89,7 +89,7 @@ class Notices:
                 os.write(self._wake[1], b"p")
 
     def close(self) -> None:
-        """Sends what is left and ends. Blocks, shortly: who is still dialling by then ends by itself, later."""
+        """Sends what is left and ends. Blocks briefly; a thread that is still connecting ends later by itself."""
         with self._lock:
             thread = self._thread
             was_closing = self._is_closing.is_set()
@@ -100,7 +100,7 @@ class Notices:
         thread.join(timeout=LONGEST_END)
 
     def _serve(self) -> None:
-        """Until it is closed. Nothing else ends it: what was not foreseen is met like a lost connection."""
+        """Runs until it is closed. An unexpected error is handled like a lost connection."""
         pause = FIRST_PAUSE
         while True:
             try:
@@ -112,7 +112,7 @@ class Notices:
                 self._report(NoticesLost(error))
                 pause = FIRST_PAUSE if self.is_listening else pause
             except Exception as error:  # noqa: BLE001 - nothing would restart it
-                self._report(StoreTrouble("notices failed, only polls for now", error, is_known=False))
+                self._report(StoreTrouble("notices failed; workers only poll for now", error, is_known=False))
             self.is_listening = False
             if self._is_closing.wait(pause * random.uniform(0.5, 1)):
                 break

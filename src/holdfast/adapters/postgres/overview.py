@@ -31,7 +31,7 @@ WHERE seq > %b::bigint AND seq < %b::bigint ORDER BY seq LIMIT %b::bigint
 
 
 class Looking(ABC):
-    """The part of a PostgreSQL store that sees it as a whole."""
+    """The part of a PostgreSQL store that counts and summarises."""
 
     @abstractmethod
     async def _run(self, ask: Callable[[Link], T]) -> T: ...
@@ -58,12 +58,12 @@ class Looking(ABC):
         return overview.spread_of(rows, buckets, at_most)
 
     async def final_seq(self) -> int:
-        """See `ports.overview`. Whatever becomes visible later has the seq of a transaction that is still under way."""
+        """See `ports.overview`. Anything that becomes visible later has the seq of a transaction that is still open."""
         ((horizon,),) = await self._run(lambda link: link.ask(HORIZON))
         return int(horizon) - 1
 
     async def news(self, *, after_seq: int, limit: int) -> Sequence[tuple[int, str]]:
-        """See `ports.overview`. The horizon is asked for before the rows: what ends in between comes next time."""
+        """See `ports.overview`. The horizon is read before the rows: what commits in between comes next time."""
 
         def ask(link: Link) -> Sequence[tuple[int, str]]:
             ((horizon,),) = link.ask(HORIZON)

@@ -1,4 +1,4 @@
-"""What PostgreSQL's errors mean to us."""
+"""What PostgreSQL's errors mean for Holdfast."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.errors import (
 )
 
 WORTH_ANOTHER_TRY = (pg.DeadlockDetected, pg.SerializationFailure)
-"""The transaction was undone, and the same may succeed at once."""
+"""The transaction was rolled back, and the same may succeed at once."""
 
 _GONE = ("08", "57P")  # connection exceptions; the server is shutting down, has crashed, or is starting
 
@@ -31,7 +31,7 @@ def is_lost(error: BaseException) -> bool:
 
 
 def translated(error: BaseException) -> HoldfastError:
-    """Our word for it."""
+    """The Holdfast error for an error of the driver."""
     match error:
         case HoldfastError():
             return error
@@ -50,20 +50,20 @@ def translated(error: BaseException) -> HoldfastError:
         case pg.DataError() if error.sqlstate is None:
             return InvalidInput(f"PostgreSQL cannot hold this value: {first_line(error)}.")
         case pg.DeadlockDetected() | pg.SerializationFailure() | pg.LockNotAvailable() | pg.QueryCanceled():
-            return StoreContended(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
+            return StoreContended(f"PostgreSQL did not carry out the statement ({first_line(error)}). Try again.")
         case psycopg.OperationalError() | psycopg.InterfaceError() if is_lost(error):
             return StoreUnavailable(
                 f"no answer from the PostgreSQL server ({first_line(error)}): it may or may not have done what was "
                 "asked. Try again."
             )
         case psycopg.OperationalError() | psycopg.InterfaceError():
-            return StoreUnavailable(f"the PostgreSQL server did not do it ({first_line(error)}). Try again.")
+            return StoreUnavailable(f"PostgreSQL did not carry out the statement ({first_line(error)}). Try again.")
         case _:
             return StoreError(f"PostgreSQL refused a statement ({type(error).__name__}: {first_line(error)}).")
 
 
 def is_of_one(error: Exception) -> bool:
-    """Whether one of several who share a transaction may have spoilt it: a lock it waits for, a value."""
+    """Whether one of several that share a transaction may have caused the error, by a lock or a value."""
     return isinstance(error, StoreContended) or not isinstance(error, StoreUnavailable)
 
 
@@ -73,17 +73,17 @@ def first_line(error: BaseException) -> str:
 
 
 def advice(problem: str) -> str:
-    """What to do about a connection that was not made, by what libpq or the server says of it; or nothing."""
+    """What to do about a failed connection, by the words of libpq or the server; empty if unknown."""
     return next((told for words, told in _ADVICE if any(word in problem for word in words)), "")
 
 
 _ADVICE = (
     (("Connection refused", "No such file or directory"), "Is the server running, and is this its host and port?"),
     (("could not translate host name", "Name or service not known"), "Is the name of the host right?"),
-    (("timeout expired", "timed out"), "Is the host in reach, and is a firewall between?"),
+    (("timeout expired", "timed out"), "Is the host reachable, or does a firewall block it?"),
     (("no password supplied",), "Put the password into the address, into PGPASSWORD or into ~/.pgpass."),
     (("password authentication failed",), "Check the user and the password of the address."),
     (("no pg_hba.conf entry",), "Let the server accept this user from this host (pg_hba.conf)."),
-    (('role "',), "Make the role (createuser), or name another: postgresql://user@host/database."),
-    (('database "',), "Make the database (createdb), or name another in the address."),
+    (('role "',), "Create the role (createuser), or name another: postgresql://user@host/database."),
+    (('database "',), "Create the database (createdb), or name another in the address."),
 )

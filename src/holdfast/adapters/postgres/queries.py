@@ -1,4 +1,4 @@
-"""Questions that need more than one line: rows of several runs, pages, trees."""
+"""Queries that need more than one statement or row: rows of several runs, pages, trees."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from holdfast.ports.inbox import Unconsumed
 from holdfast.ports.runs import Filter, Page, RunRow
 
 LONG = 30.0
-"""Seconds an answer is waited for that may be large, or come from many rows."""
+"""Seconds to wait for an answer that is large or reads many rows."""
 
 SETTLING = 2.0
-"""Seconds that a reader of a tree waits for transactions under way."""
+"""Seconds that a reader of a tree waits for open transactions."""
 
 
 def rows_from(link: Link, runs: Mapping[int, int]) -> dict[int, list[Row]]:
@@ -67,11 +67,8 @@ def damaged(link: Link, limit: int) -> list[RunRow]:
 
 
 def tree(link: Link, root: str, from_seq: int, limit: int) -> list[Row]:
-    """The rows of a tree, as far as they are final.
-
-    What is not final yet is mostly final a moment later, and waited for; but not for ever, since anybody's open
-    transaction in the database stands in the way.
-    """
+    """The rows of a tree, as far as they are final. Rows that are not final are mostly so a moment later, so this waits
+    for them, but not for ever: any open transaction in the database delays them."""
     deadline = time.monotonic() + SETTLING
     while True:
         rows = link.ask(sql.READ_TREE, (root, from_seq, limit), patience=LONG)
@@ -82,14 +79,15 @@ def tree(link: Link, root: str, from_seq: int, limit: int) -> list[Row]:
 
 
 def condition(link: Link) -> Condition:
-    """The server, and what a crash of it can take. An answer to a commit counts for nothing that it does not keep."""
+    """The server's settings, and what a crash of the server can lose. A commit that the server does not keep is worth
+    nothing."""
     ((version, fsync, synchronous),) = link.ask(sql.SERVER)
     faults: list[str] = []
     if fsync != "on":
         faults.append("fsync is off: a crash of the server's host can corrupt the store")
     if synchronous == "off":
         faults.append("synchronous_commit is off: a crash of the server can take the last commits")
-    words = "less than full: see the faults" if faults else f"full: synchronous_commit is {synchronous}"
+    words = "limited: see the faults" if faults else f"full: synchronous_commit is {synchronous}"
     return Condition(
         engine=f"PostgreSQL {version}", durability=words, faults=tuple(faults), warnings=tuple(_contention(link))
     )

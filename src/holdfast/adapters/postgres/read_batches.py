@@ -1,5 +1,5 @@
-"""What is asked for by name in one pass of an event loop is one question to the server: thousands may wait for a run
-each, and all of them look when there is news."""
+"""Combines all reads by name in one pass of an event loop into one query: thousands of callers may each wait for a run,
+and all of them look when something changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Gathered(Generic[A]):
         self._open: dict[asyncio.AbstractEventLoop, tuple[set[str], asyncio.Task[Answers[A]]]] = {}
 
     async def get(self, name: str) -> A | None:
-        """The answer to this name; None if the server knows none."""
+        """The answer for this name; None if the server has none."""
         loop = asyncio.get_running_loop()
         if loop not in self._open:
             task = loop.create_task(self._answered(loop))  # begins when everybody else of this pass has asked
@@ -35,6 +35,6 @@ class Gathered(Generic[A]):
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
-    """Its error is raised in the caller; without a caller left, it is dropped."""
+    """Reads the error of a finished query, so that it is not reported when every caller has left."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
 """Calls a SQL function that may raise HF001 to ask for what only the client can encode, then retries with it.
 
-The end of a run, as a waiting run reads it, is an event, and events are written by the core. Most turns need
-none of it, so it is not sent along: a function that needs it refuses with what it wants, and is asked again.
+A waiting run reads the end of another run as an event, and only the core encodes events. Most turns need none, so none
+is sent along: a function that needs one refuses, says which, and is called again.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from holdfast.errors import StoreError
 from holdfast.ports.journal import Commit
 
 NEEDS = "HF001"
-"""The SQLSTATE by which a function asks for what it cannot write by itself."""
+"""The SQLSTATE by which a function asks for what it cannot encode itself."""
 
 
 class Asks(Protocol):
-    """What takes questions: a link or a connection."""
+    """A link or a connection."""
 
     def ask(self, statement: str, values: Values = ()) -> list[Any]:
         """All rows."""
@@ -33,7 +33,7 @@ class Asks(Protocol):
 
 
 class Asked(msgspec.Struct):
-    """What it asks for."""
+    """What the function asks for."""
 
     what: str
     run: str
@@ -43,8 +43,8 @@ class Asked(msgspec.Struct):
 def ask_knowing(
     link: Asks, statement: str, values: Callable[[bool, str | None], Sequence[Any]], commits: Sequence[Commit]
 ) -> tuple[list[Any], bool]:
-    """The answer, and whether an earlier try may have been carried out. `values` are made of that and of what is
-    known; `commits` are the turns whose ends may be asked for."""
+    """Returns the answer, and whether an earlier try may have been carried out. `values` builds the parameters from
+    that and from what is known; `commits` are the turns whose ends may be asked for."""
     known = wire.Known()
     tries: list[bool] = []  # whether each was the second or later of its kind
 
@@ -61,7 +61,7 @@ def ask_knowing(
 
 
 def _learn(link: Asks, problem: BaseException | None, known: wire.Known, commits: Sequence[Commit]) -> bool:
-    """Finds what the server asked for. An end never changes, so what is found now holds when it is sent."""
+    """Finds what the server asked for. An end never changes, so it is still right when it is sent."""
     if not isinstance(problem, psycopg.Error) or problem.sqlstate != NEEDS:
         return False
     asked = msgspec.json.decode(problem.diag.message_detail or "", type=Asked)

@@ -29,7 +29,7 @@ from holdfast.ports.telemetry import Telemetry
 
 
 class Lending(ABC):
-    """The part of a PostgreSQL store that others write through. At most `most` transactions are lent at a time."""
+    """The part of a PostgreSQL store through which others write. It lends at most `most` transactions at a time."""
 
     _moments: Moments
     _address: Address
@@ -94,7 +94,7 @@ class Lending(ABC):
         return await caller_transaction.create(connection, NewEntry(new, micros(key_since), "", ""), self._home)
 
     def _begun(self) -> TimedConnection:
-        """A connection in a new transaction. One that was spare may be lost without our knowing."""
+        """A connection in a new transaction. A spare connection may have been lost unnoticed."""
         while True:
             try:
                 dialled, is_new = self._spare.pop(), False
@@ -111,13 +111,13 @@ class Lending(ABC):
                 return dialled
 
     def _unwanted(self, begun: asyncio.Future[TimedConnection]) -> None:
-        """The caller has given up meanwhile."""
+        """Returns a connection whose caller has given up."""
         if not begun.cancelled() and begun.exception() is None:
             begun.result().close()
         self._slots.give_back()
 
     def _returned(self, dialled: TimedConnection) -> None:
-        """The connection is spare, once nothing of its borrower is left in the session."""
+        """Makes the connection spare, once nothing of its borrower is left in the session."""
         try:
             dialled.execute(self._texts[sql.DISCARD])
         except psycopg.Error:
@@ -129,7 +129,7 @@ class Lending(ABC):
         self._slots.give_back()
 
     def _end_lending(self) -> None:
-        """Blocks until what is being settled is settled."""
+        """Blocks until every transaction that is ending has ended."""
         self._is_ending.set()
         self._lending.shutdown()
         while self._spare:

@@ -1,4 +1,4 @@
-"""A bounded number at a time, from any thread or event loop. First come, first served."""
+"""A limit on how many run at once, from any thread or event loop. First come, first served."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections import deque
 
 
 class Slots:
-    """A semaphore that event loops wait for and any thread gives back to."""
+    """A semaphore: event loops wait for it, and any thread may release it."""
 
     def __init__(self, count: int) -> None:
         self._free = count
@@ -16,7 +16,7 @@ class Slots:
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def take(self) -> None:
-        """Waits for a free one."""
+        """Waits for a free slot."""
         with self._lock:
             if self._free:
                 self._free -= 1
@@ -31,7 +31,7 @@ class Slots:
             raise
 
     def give_back(self) -> None:
-        """One is free: the longest waiter gets it."""
+        """Releases a slot to the longest waiter."""
         with self._lock:
             while self._waiting:
                 turn = self._waiting.popleft()

@@ -1,8 +1,8 @@
-"""What is asked from here, named. `{s}` is the quoted schema; values are bound, in binary.
+"""The statements, each with a name. `{s}` is the quoted schema; values are bound in binary.
 
 What writes is a function of the schema (`schema/*.sql`), where its locks are explained: one call is one transaction and
-one round trip. Two statements stand here in full and write: the commonest turn and the commonest new run, each alone,
-which a function would make half as fast. Everything else in full only reads, and locks nothing.
+one round trip. Two writing statements are complete here: the most common turn and the most common new run, each alone,
+which a function would make half as fast. All other complete statements only read, and lock nothing.
 """
 
 from __future__ import annotations
@@ -265,7 +265,7 @@ OFTEN = {
 
 
 class Texts(dict[str, bytes]):
-    """Statements with the schema filled in, each made once."""
+    """Statements with the schema filled in, each built once."""
 
     def __init__(self, quoted: str) -> None:
         super().__init__()

@@ -1,6 +1,6 @@
-"""The PostgreSQL store: the ports' verbs, each one call of a function or one question.
+"""The PostgreSQL store: the verbs of the ports, each one function call or one query.
 
-A store belongs to the process that opened it. A forked child must open its own: two processes would speak over one
+A store belongs to the process that opened it. A forked child must open its own: two processes cannot share a
 connection.
 """
 
@@ -99,7 +99,7 @@ async def open_postgres(
 
 
 def schema_of(address: str) -> Schema:
-    """The schema of a store, without changing it; one that is missing has none. Blocks."""
+    """The schema version of a store; 0 if it is missing. Changes nothing. Blocks."""
     place = parse_address(address)
     connection = Dialler(place).dial(patience=10)
     try:
@@ -147,26 +147,27 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
 
     @property
     def url(self) -> str:
-        """Where it is, without the password."""
+        """The address without the password."""
         return self._address.url
 
     @property
     def clock(self) -> Clock:
-        """An estimate of the server's clock, unless another was given."""
+        """An estimate of the server's clock, unless another clock was given."""
         return self._moments.clock
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Hints after each write of this process, from the thread that made it; and when others say that they wrote."""
+        """Calls the listener with hints after each write of this process, on the writing thread, and when other
+        processes say that they wrote."""
         return self._listeners.add(listener)
 
     def changes(self) -> int:
-        """Rises when another process said that it wrote."""
+        """Grows when another process says that it wrote."""
         self._check_process()
         self._notices.start()
         return self._notices.changes
 
     async def close(self) -> None:
-        """Finishes what was accepted, closes every connection."""
+        """Finishes all accepted work and closes every connection."""
         self._check_process()
         with self._making:
             self._is_closed = True
@@ -195,7 +196,8 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
         return verdicts
 
     def commit_now(self, commit: Commit) -> Verdict | None:
-        """See `ports.journal`. Waits for some milliseconds: a server that does not answer blocks no event loop."""
+        """See `ports.journal`. Waits a few milliseconds at most, so a server that does not answer blocks no event
+        loop."""
         if self._turns is None or self._is_closed:
             return None
         self._check_process()
@@ -393,6 +395,6 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
         if os.getpid() != self._pid:
             raise StoreRefused(
                 f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
-                f"{os.getpid()}: both would speak over one connection. Open the store again in the child, as an "
+                f"{os.getpid()}: two processes cannot share a connection. Open the store again in the child, as an "
                 "App does by itself, and get runs from that: app.get(…)."
             )

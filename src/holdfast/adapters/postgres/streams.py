@@ -106,8 +106,9 @@ class Streaming(ABC):
 
 def brought(commit: Commit) -> dict[str, Any]:
     """What a turn brings to streams, as the function `_stream` takes it."""
+    run, epoch = commit.row.run, commit.row.epoch
     parts = [
-        (x.name, x.attempt, len(x.values), packed, parts_checksum(commit.row.run, x.name, "", x.attempt, packed))
+        (x.name, x.attempt, len(x.values), packed, parts_checksum(run, x.name, "", x.attempt, epoch, packed))
         for x in commit.parts
         for packed in (x.packed,)
     ]

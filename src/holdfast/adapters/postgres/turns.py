@@ -1,11 +1,11 @@
-"""Commit: many turns in one call of a server-side function, one turn by a statement or a call of its own.
+"""Commit: many turns in one call of a server-side function, one turn by its own statement or call.
 
-A lone turn that brings nothing is one statement (`COMMIT_PLAIN`). If that does not find the run as the turn expects it,
-the function says why. The outcome of a lost answer is found by sending the same again: the function recognises a turn
-by its checksum. So a lone turn may also be written on the caller's thread (`lone`).
+A lone turn that brings nothing else is one statement (`COMMIT_PLAIN`). If that does not find the run as the turn
+expects it, the function says why. After a lost answer the same turn is sent again: the function recognises it by its
+checksum. So a lone turn may also be written on the caller's thread (`lone`).
 
-Somebody's lock on a run is waited for once, by all who share the transaction; from then on turns of that run are apart
-from others, and are not sent while its row is held.
+If another session has locked a run, all turns that share the transaction wait for it once. From then on turns of that
+run are committed separately, and not sent while its row is locked.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class Turns:
         self._suspects: set[int] = set()  # runs of which a turn met a lock
 
     def connect(self) -> None:
-        """Opens the connection before the first turn comes, which then finds the session as the second would."""
+        """Opens the connection early, so that the first turn is as fast as the second."""
         with self._lone.turn:
             self._link.ask(sql.NOTHING)
             if self._link.takes_plain:
                 self._link.ask(sql.COMMIT_PLAIN, wire.OF_NO_RUN)
 
     def now(self, commit: Commit) -> Verdict | None:
-        """The verdict on a lone turn, on this thread; None if it does not come at once."""
+        """The verdict on a lone turn, committed on this thread; None if it does not come at once."""
         plain = wire.plain(commit)
         rows = None if plain is None else self._lone.ask(sql.COMMIT_PLAIN, plain)
         return self._committed(commit, rows) if isinstance(rows, list) else None
 
     def _committed(self, commit: Commit, rows: Sequence[Any]) -> Verdict | None:
-        """What came of a plain turn; None if the function is to say it."""
+        """The verdict on a plain turn; None if the function has to say why it failed."""
         if not rows:
             return None
         if commit.is_terminal:
@@ -58,8 +58,8 @@ class Turns:
         return Committed(*rows[0])
 
     def perform(self, work: Sequence[Sequence[Commit]]) -> Sequence[Any]:
-        """The answers to each batch, or its error. All turns share one transaction; if one spoils it, each has its own,
-        and those of runs whose row was locked have theirs from the start."""
+        """The verdicts on each batch, or its error. All turns share one transaction. If one makes it fail, each gets
+        its own; turns of runs whose row was locked have theirs from the start."""
         turns = [commit for batch in work for commit in batch]
         apart = [commit.no in self._suspects for commit in turns]
         shared = iter(settle([x for x, alone in zip(turns, apart, strict=True) if not alone], self._commit, is_of_one))
@@ -113,7 +113,8 @@ def _answered(outcomes: Sequence[Verdict | Exception]) -> Any:
 
 
 def question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
-    """The statement that commits these turns, and its values without those at both ends: the time, what is known."""
+    """The statement that commits these turns and its values, without the first (the time) and the last (what is
+    known)."""
     extras = [wire.besides(commit) for commit in commits]
     if len(commits) == 1:
         (only,) = extras
@@ -123,7 +124,7 @@ def question(commits: Sequence[Commit]) -> tuple[str, tuple[Any, ...]]:
 
 
 def verdict_of(code: int, first: int, second: int) -> Verdict:
-    """The verdict in the words of the functions."""
+    """The verdict in the answer of a function."""
     match code:
         case 0:
             return Committed(first, second)

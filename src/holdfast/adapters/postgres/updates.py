@@ -1,4 +1,4 @@
-"""The updates of a PostgreSQL store: questions to runs, and what became of them. What writes is in
+"""The updates of a PostgreSQL store: questions to runs, and their answers. What writes is in
 `schema/0004_pre_updates.sql`."""
 
 from __future__ import annotations

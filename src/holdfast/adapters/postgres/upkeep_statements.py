@@ -1,5 +1,5 @@
-"""The SQL of blobs, snapshots, compaction, retention and collection, named as in `statements`, and kept apart from what
-runs need: none of it is on their path. What writes is in `schema/0001_pre_upkeep.sql`."""
+"""The SQL of blobs, snapshots, compaction, retention and collection, named as in `statements`, and separate from what
+runs need on their hot path. What writes is in `schema/0001_pre_upkeep.sql`."""
 
 from __future__ import annotations
 
@@ -44,6 +44,9 @@ SELECT keep, ready IS NOT NULL, is_adopted, (
         SELECT coalesce(jsonb_agg(jsonb_build_array(message, encode(asked, 'base64'), outcome, encode(value, 'base64'),
             blob, encode(checksum, 'base64')) ORDER BY message), '[]')::text
         FROM {s}.answers AS q WHERE q.run = runs.no), (
+        SELECT coalesce(jsonb_agg(jsonb_build_array(name, step, attempt, first_offset, end_offset, is_completed)
+            ORDER BY name, end_offset), '[]')::text
+        FROM {s}.stream_spans AS p WHERE p.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(topic, w.key, since) ORDER BY w.no), '[]')::text
         FROM {s}.watchers AS w WHERE w.run = runs.no), (
         SELECT coalesce(jsonb_agg(jsonb_build_array(watcher, a.key, message)), '[]')::text

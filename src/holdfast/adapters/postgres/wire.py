@@ -1,4 +1,5 @@
-"""Values of the ports as the schema's functions take them: JSON for what is rare, columns for what every turn has."""
+"""Values of the ports in the form that the schema's functions take: JSON for rare ones, columns for what every turn
+has."""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from holdfast.ports.runs import Joining, NewRun
 from holdfast.ports.updates import UpdateAnswer
 
 Halves: TypeAlias = tuple[bytes, bytes, tuple[str, ...]]
-"""An event around the place of its key, and the blobs it refers to."""
+"""The two parts of an event around the place of its key, and the blobs it refers to."""
 
 CONSUMES, ENDS, CLEARS, LEAVES, IS_OPEN = 1, 2, 4, 8, 16
-"""What `ports.row` says of a turn, as the function `_turn` takes it."""
+"""What `ports.row` says of a turn, in the form that the function `_turn` takes."""
 
 _NOT_BEGUN: Sequence[Any] = (None, None, None, None)
 
@@ -48,7 +49,7 @@ def encoded_json(value: Any) -> str:
 def new_run(
     new: NewRun, *, since: int = 0, instance: str = "", worker: str = "", first: Commit | None = None
 ) -> dict[str, Any]:
-    """A run to be made, and the turn that comes with it."""
+    """A run to make, with its first turn."""
     row, started = new.row, new.started
     wire: dict[str, Any] = {
         "id": row.run,
@@ -82,9 +83,8 @@ def new_run(
         wire["unique"] = new.unique
     if new.replaces is not None:
         seen, cancel = new.replaces, new.replaces.cancel
-        wire["replaces"] = {"run": seen.run, "is_idle": seen.is_idle}
-        if cancel is not None:
-            wire["replaces"]["cancel"] = message(cancel)
+        told = {} if cancel is None else {"cancel": message(cancel)}
+        wire["replaces"] = {"run": seen.run, "is_idle": seen.is_idle, **told}
         wire["after"] = started.after
         wire["messages"] = [{"run": run} for run in (seen.run, *started.after)]  # whose rows are locked first
     if new.joins is not None:
@@ -117,8 +117,8 @@ def _joining(joins: Joining, started: Started) -> dict[str, Any]:
 def plain_run(
     new: NewRun, given: int | None, *, instance: str = "", worker: str = "", first: Commit | None = None
 ) -> tuple[Any, ...] | None:
-    """The values of a run that nobody else knows of, due at once, begun with its first turn or not; None of any other.
-    `given`: the time, if it is not the server's."""
+    """The values of a new run that is unrelated to others and due at once, with or without its first turn; None for any
+    other run. `given`: the time, if it is not the server's."""
     row, started = new.row, new.started
     has_more = new.blobs or new.needs or new.references or new.watcher is not None or new.unique or started.share
     if has_more or started.attributes or started.key or started.parent or started.root not in ("", row.run):
@@ -181,7 +181,7 @@ def message(sent: Message) -> dict[str, Any]:
 
 
 def publication(sent: Publication) -> dict[str, Any]:
-    """A message to the watchers of a topic; the server fills the key of each wait in."""
+    """A message to the watchers of a topic. The server fills in the key of each wait."""
     wire: dict[str, Any] = {"topic": sent.topic, "id": sent.id, "halves": _split(with_key(sent.body, _HOLE))}
     _add_blobs(wire, sent.blobs, sent.references)
     return wire
@@ -244,11 +244,11 @@ def turn(commit: Commit) -> tuple[Any, ...]:
 
 
 OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0, None, 0, 0, b"", None)
-"""As `plain` of a turn that nobody can take: numbers of runs begin with 1."""
+"""The values of a turn that matches no run: numbers of runs begin with 1."""
 
 
 def plain(commit: Commit) -> tuple[Any, ...] | None:
-    """The values of a turn that brings nothing, of a run that keeps its lease or ends; None of any other."""
+    """The values of a turn that brings nothing else and whose run keeps its lease or ends; None for any other turn."""
     if commit.is_consuming or besides(commit) is not None:
         return None
     after = row_after(commit)
@@ -257,30 +257,30 @@ def plain(commit: Commit) -> tuple[Any, ...] | None:
 
 
 class Known:
-    """What the server cannot write by itself: how the end of a run reads to a run that waits for it."""
+    """What the server cannot encode itself: the end of a run as a waiting run reads it."""
 
     def __init__(self) -> None:
         self._ends: dict[str, Halves] = {}
         self._conflicts: dict[str, dict[str, Halves]] = {}
 
     def add_ends(self, commits: Iterable[Commit]) -> None:
-        """The ends that these turns bring."""
+        """Adds the ends in these turns."""
         for commit in commits:
             if commit.is_terminal:
                 self.add_end(commit.row)
 
     def add_end(self, row: Row) -> None:
-        """The end in a run's last row."""
+        """Adds the end in a run's last row."""
         told = ended_by(row, _HOLE)
         self._ends[row.run] = _split(encode_event(told), references_of((told,)))
 
     def add_conflict(self, run: str, its_workflow: str, workflow: str) -> None:
-        """The end of a child whose id belongs to a run of another workflow."""
+        """Adds the end of a child whose id belongs to a run of another workflow."""
         told = encode_event(id_in_use(run, its_workflow, workflow, _HOLE))
         self._conflicts.setdefault(run, {})[workflow] = _split(told)
 
     def as_json(self) -> str | None:
-        """As a parameter; None if nothing was asked for."""
+        """The value as a parameter; None if nothing was asked for."""
         if not self._ends and not self._conflicts:
             return None
         wire: Mapping[str, Any] = {"ends": self._ends, "conflicts": self._conflicts}
@@ -288,7 +288,7 @@ class Known:
 
 
 def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None, int, tuple[str, ...], bool]]:
-    """Blobs to be kept: name, bytes (None: they are elsewhere), size, what they refer to, whether definitions."""
+    """The blobs to store: name, bytes (None: they are in a home), size, references, and whether it is a definition."""
     return [
         (name, None, data.size, held_by(data), data.is_definition)
         if isinstance(data, Stub)

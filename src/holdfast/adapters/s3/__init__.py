@@ -1,12 +1,12 @@
-"""Blobs in S3, or whatever speaks its language: a bucket, or a part of one, as a home of blobs.
+"""Blobs in S3 or a compatible service: a bucket, or a part of one, as a home for blobs.
 
 ::
 
     s3://bucket/prefix ─▶ address ──▶ S3Home ─▶ prefix/holdfast-store        the label of the store it belongs to
     environment, shared files, roles ─┘         prefix/<sha-256>/<second>    the bytes, as stored in that second
 
-An object is never changed: storing a blob writes a new one, and only objects that are long past are removed. So
-no writer has to ask whether an object exists, and no removal can meet a writer.
+An object never changes: storing a blob writes a new one, and only old objects are removed. So no writer has to ask
+whether an object exists, and no removal can race with a writer.
 """
 
 from holdfast.errors import StoreRefused

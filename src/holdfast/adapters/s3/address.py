@@ -1,7 +1,7 @@
 """Addresses of buckets: `s3://bucket/prefix?endpoint=https://…&region=…`. Pure.
 
-An address stands in configuration and in logs, so it takes no secrets: one that brings some is refused without being
-repeated.
+An address appears in configuration and in logs, so it must not contain secrets. One that does is refused, and the error
+does not repeat it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9!_.*'()=@,+-]+")
 
 
 class S3Address(msgspec.Struct, frozen=True):
-    """A bucket, or the part of it below a prefix. Without endpoint and region the environment says them."""
+    """A bucket, or the part of it below a prefix. Endpoint and region default to the environment's."""
 
     bucket: str
     prefix: str
@@ -34,7 +34,7 @@ class S3Address(msgspec.Struct, frozen=True):
 
 
 def parse_s3_address(text: str) -> S3Address:
-    """`InvalidInput` says what is wrong with it."""
+    """Parses an address. Raises `InvalidInput`, which says what is wrong."""
     parts = urlsplit(text)
     if "@" in parts.netloc:
         raise InvalidInput(
@@ -59,7 +59,7 @@ def parse_s3_address(text: str) -> S3Address:
                 f'blobs="s3://{parts.netloc}/…": the endpoint is an address such as https://host:9000, without keys'
             )
     if parts.fragment:
-        _refuse(text, "there is nothing behind a #")
+        _refuse(text, "an address has no part after a #")
     return S3Address(parts.netloc, prefix, endpoint.rstrip("/"), options.get("region", ""))
 
 

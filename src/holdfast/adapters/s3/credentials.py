@@ -1,6 +1,6 @@
-"""Where S3's own tools look for keys, as far as obstore does not look there itself.
+"""Finds keys where S3's own tools do, as far as obstore does not.
 
-obstore asks for the role of the machine: web identity, container, instance. What it does not read are the shared files,
+obstore asks for the role of the machine: web identity, container, instance. It does not read the shared files
 `~/.aws/credentials` and `~/.aws/config`, which most laptops and many servers have. They are read here, unless the
 environment has keys or names a role. A profile that the environment names comes first of all.
 """
@@ -26,9 +26,7 @@ ROLES = (
 
 def found_settings(environ: Mapping[str, str]) -> S3Config:
     """Keys of the environment, or keys, region and endpoint of the profile; nothing if the environment names a role.
-
-    `StoreRefused` if a profile is named that is in none of the files.
-    """
+    Raises `StoreRefused` if neither file has the named profile."""
     if not environ.get("AWS_PROFILE"):
         keys = _keys({name.lower(): value for name, value in environ.items()})
         if keys or any(environ.get(name) for name in ROLES):
@@ -57,7 +55,7 @@ def _keys(said: Mapping[str, str]) -> S3Config:
 
 
 def _profile(profile: str, environ: Mapping[str, str]) -> dict[str, str]:
-    """What the two files say of it; the file of credentials has the last word."""
+    """The settings of the profile in both files; those in the credentials file win."""
     home = Path(environ.get("HOME") or "~").expanduser() / ".aws"
     config = _read(Path(environ.get("AWS_CONFIG_FILE") or home / "config"))
     shared = _read(Path(environ.get("AWS_SHARED_CREDENTIALS_FILE") or home / "credentials"))

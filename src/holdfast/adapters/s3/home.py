@@ -1,10 +1,10 @@
-"""A bucket, or a part of one, as a home of blobs, through obstore.
+"""A bucket, or a part of one, as a home for blobs, through obstore.
 
 An object is `prefix/<sha-256>/<second>`: the bytes of that name, as stored in that second of the store's clock. Storing
 a blob writes a new object, whatever else is there. Removing takes objects from before the time it is given, which is at
-least an hour ago (`adapters.blobs.housed_store.UNHEARD`). An object that is old stays old: nothing can make it young
-between the look at it and its removal, as storing a file again does. So nothing has to be asked or marked first, and no
-removal can meet a writer. A reader takes the newest object whose bytes have the name's hash; a sweep leaves one.
+least an hour ago (`adapters.blobs.housed_store.UNHEARD`). An old object stays old: unlike a file that is stored again,
+it cannot become young between the check and its removal. So nothing has to be asked or marked first, and no removal can
+race with a writer. A reader takes the newest object whose bytes have the name's hash; a sweep leaves one.
 
 S3 acknowledges a write when it is durable, and every reader sees it from then on.
 """
@@ -39,22 +39,23 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 RELIED_ON: Final = 1800
-"""Seconds for which a process does not store again what it has stored: half of what the store has to hear of it."""
+"""Seconds for which a process does not store the same blob again: half of the time in which the store must hear of
+it."""
 
 REMEMBERED: Final = 10_000
-"""How many blobs a process knows to have stored."""
+"""How many stored blobs a process remembers."""
 
 PART: Final = 8 * 1024 * 1024
-"""Bytes above which an object is sent in parts, each of which is tried again by itself."""
+"""Size in bytes above which an object is sent in parts, each with its own retries."""
 
 AT_ONCE: Final = 16
-"""Requests under way at the same time."""
+"""Maximum number of concurrent requests."""
 
 CHECKED: Final = 60.0
-"""Seconds for which the label counts as seen. A bucket is not unmounted; it is deleted, and then requests fail."""
+"""Seconds for which a label is not read again. A bucket cannot be unmounted; if it is deleted, requests fail."""
 
 PATIENCE: Final = timedelta(seconds=30)
-"""How long one request is tried again before it counts as failed."""
+"""How long one request is retried before it fails."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 _KEY = re.compile(r"([0-9a-f]{64})/([0-9]{10})")
@@ -71,7 +72,7 @@ class S3Home:
         self._seen_at = 0.0
         self._is_versioned = False
         self._sent: dict[str, int] = {}
-        """In which second this process stored a blob."""
+        """The second in which this process last stored each blob."""
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     @property
@@ -93,7 +94,7 @@ class S3Home:
         return mark_for(url, label, self.address, "prefix")
 
     async def _write_label(self, label: Label) -> None:
-        """Unless another process was faster: its label stays."""
+        """Writes the label, unless another process was faster; then that label stays."""
 
         async def write() -> None:
             try:
@@ -133,8 +134,8 @@ class S3Home:
     # -- versions ------------------------------------------------------------------------------------------------------
 
     def _note_version(self, version: str | None) -> None:
-        """What S3 says of an object that it gave or took. Objects from before the bucket kept versions have none, so
-        one without proves nothing. Told once, when it is noticed."""
+        """Notes whether S3 reports a version for an object. Objects from before the bucket kept versions have none, so
+        an object without one proves nothing. Logged once."""
         if self._is_versioned or version in {None, "null"}:
             return
         self._is_versioned = True
@@ -146,8 +147,8 @@ class S3Home:
         return f"{kept}. Let a lifecycle rule delete old versions, or use a bucket without versions and object locks"
 
     async def warnings(self) -> Sequence[str]:
-        """See `ports.blob_home`. Looks at the label, and at the newest of the first objects: it may be older than the
-        versions."""
+        """See `ports.blob_home`. Checks the label and the newest of the first objects, since the label may be older
+        than versioning."""
 
         async def read() -> None:
             async for page in self._store.list():  # pyright: ignore[reportUnknownMemberType] - of Arrow
@@ -196,7 +197,8 @@ class S3Home:
         return {name: data for name, data in found.items() if data is not None}
 
     async def _get(self, name: str) -> bytes | None:
-        """The newest object that is whole. If all that are listed are gone, newer ones have come meanwhile."""
+        """The newest object that is whole. If all listed objects are gone, newer ones exist by now, and it lists
+        again."""
         for _ in range(3):
             seconds = await self._seconds_of(name)
             is_gone = False
@@ -221,7 +223,7 @@ class S3Home:
         return await self._asked(f"blob {name} cannot be read", read)
 
     async def _seconds_of(self, name: str) -> list[int]:
-        """When the blob was stored, as far as its objects are there."""
+        """The seconds in which the blob was stored, by its objects."""
 
         async def read() -> list[int]:
             keys = [_KEY.fullmatch(path) async for path in self._paths(f"{name}/")]
@@ -252,8 +254,8 @@ class S3Home:
             await self._asked(f"not removed: {counted(len(keys), 'blob')}", delete)
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
-        """See `ports.blob_home`. The cursor is a key. Of a blob that was stored several times the earlier objects
-        go, once they are old: every writer that relied on them has finished, and the blob lives on in its last one."""
+        """See `ports.blob_home`. The cursor is a key. Earlier objects of a blob that was stored several times are old
+        once every writer that relied on them has finished; the blob stays in its last object."""
         keys, following = await self._page(after, limit)
         names: dict[str, None] = {}
         superseded: list[str] = []
@@ -267,8 +269,7 @@ class S3Home:
         return OldBlobs(list(names), following)
 
     async def _page(self, after: str, limit: int) -> tuple[list[tuple[str, int]], str]:
-        """About `limit` objects in the order of their keys, all of each blob; and the last key, unless it was the last
-        of all."""
+        """About `limit` objects in the order of their keys, all of each blob; and the last key, or None at the end."""
 
         async def read() -> tuple[list[tuple[str, int]], str]:
             keys: list[tuple[str, int]] = []
@@ -309,7 +310,7 @@ class S3Home:
             raise self._translated(what, error) from error
 
     def _translated(self, what: str, error: Exception) -> StoreError:
-        """What people can do about it. obstore's own words name addresses and answers, never keys."""
+        """The error with advice. obstore's messages name addresses and answers, never keys."""
         where = f"{what} ({self.address})"
         if isinstance(error, PermissionDeniedError | UnauthenticatedError) or "403 Forbidden" in str(error):
             return StoreUnavailable(
@@ -317,7 +318,9 @@ class S3Home:
                 "the prefix."
             )
         if _is_bucket_missing(error):
-            return StoreUnavailable(f"{where}: there is no bucket {self._address.bucket!r}. Make it, or name another.")
+            return StoreUnavailable(
+                f"{where}: there is no bucket {self._address.bucket!r}. Create it, or name another."
+            )
         return StoreUnavailable(f"{where}: {_first_words(error)}")
 
 
@@ -353,7 +356,7 @@ def _key(name: str, second: int) -> str:
 
 
 def _is_before(second: int, time: datetime) -> bool:
-    """Whether all of that second was over by then."""
+    """Whether that second was over by then."""
     return second + 1 <= time.timestamp()
 
 

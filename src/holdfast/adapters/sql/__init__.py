@@ -1,4 +1,4 @@
-"""What the SQL stores share: rows as values of the ports, which runs a list shows, who hears of a write.
+"""What the SQL stores share: rows as values of the ports, the order of lists, and listeners.
 
-Nothing here speaks to a database; the dialects do.
+Nothing here talks to a database; the dialects do.
 """

@@ -1,4 +1,5 @@
-"""Who hears, in this process, that a run may need attention. Hints only: one may be lost, the poll is the truth."""
+"""Tells listeners in this process that a run may need attention. These are hints: one may be lost, and polling finds
+everything."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from holdfast.ports.telemetry import Tell
 
 
 class Listeners:
-    """A list of functions, called from whichever thread made a write durable."""
+    """A list of functions, called on the thread that made a write durable."""
 
     def __init__(self, tell: Tell) -> None:
         self._tell = tell
@@ -18,7 +19,7 @@ class Listeners:
         self._all: tuple[Callable[[str], None], ...] = ()
 
     def add(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """From now on; the answer ends it."""
+        """Adds a listener. Returns a function that removes it."""
         with self._lock:
             self._all = (*self._all, listener)
 
@@ -29,7 +30,7 @@ class Listeners:
         return remove
 
     def tell(self, runs: Iterable[str]) -> None:
-        """Calls every listener for every run. What a listener raises is its own matter: the write is done."""
+        """Calls every listener for every run. Errors of a listener are logged: the write is done."""
         listeners = self._all
         if not listeners:
             return

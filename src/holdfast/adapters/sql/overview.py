@@ -1,4 +1,4 @@
-"""The overview of a store in SQL: statements put together from constant parts, and what their rows mean."""
+"""The overview of a SQL store: statements built from constant parts, and the meaning of their rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPREAD_TO = "ORDER BY created_at DESC LIMIT ?) AS found GROUP BY bucket, status"
 
 
 def wanted(which: Filter) -> Sequence[Status]:
-    """The statuses that a filter lets through."""
+    """The statuses that a filter accepts."""
     return which.statuses or tuple(Status)
 
 
@@ -42,13 +42,13 @@ def spread_statement(runs: str, parts: Iterable[str]) -> str:
 def spread_values(
     values: Iterable[Any], since: datetime, width: timedelta, buckets: int, at_most: int
 ) -> tuple[Any, ...]:
-    """What is bound in the statement of a spread."""
+    """The values bound in the statement of a spread."""
     first, step = micros(since), width // MICROSECOND
     return first, step, first, first + step * buckets, *values, at_most
 
 
 def spread_of(rows: Iterable[tuple[int, str, int]], buckets: int, at_most: int) -> Spread:
-    """Rows of the statement of a spread."""
+    """The spread in the rows of its statement."""
     by_bucket: dict[int, list[tuple[str, int]]] = {}
     total = 0
     for bucket, word, count in rows:

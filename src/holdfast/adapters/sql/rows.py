@@ -1,5 +1,5 @@
-"""Between stored rows and the values of the ports. A row that cannot be read in full is read as far as it can be, and
-says so: whatever is in it, it is one row."""
+"""Between stored rows and the values of the ports. A row that cannot be read in full is read as far as possible, and
+says so. It never affects other rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SHOWN = 60
 
 
 def maybe_micros(at: datetime | None) -> int | None:
-    """As stored; nothing stays nothing."""
+    """Microseconds as stored; None stays None."""
     return None if at is None else micros(at)
 
 
@@ -55,16 +55,16 @@ def due_at(due: Due | None, now: int) -> int | None:
         case "never" | None:
             return None
         case "as before":
-            raise AssertionError("a run that is given back is due anew")
+            raise AssertionError("a run that is given back has a new due time")
 
 
 def ready_at(available_at: int | None, now: int) -> int | None:
-    """Where a claim looks for a run that is not held: 1 claimable now, 0 once it is due, None not by time."""
+    """The index in which a claim finds a run that is not held: 1 claimable now, 0 once it is due, None not by time."""
     return None if available_at is None else int(available_at <= now)
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
-    """A row of the view `run_rows`. Texts may come as the bytes they are stored as."""
+    """The run in a row of the view `run_rows`. Texts may come as the bytes they are stored as."""
     (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
      root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
      instance, epoch, claims, inbox_last, inbox_read, bounces, note, deaths, solo, alone) = row  # fmt: skip
@@ -111,7 +111,7 @@ def run_row(row: tuple[Any, ...]) -> RunRow:
 
 
 def place_columns(row: tuple[Any, ...]) -> tuple[int, int]:
-    """When the run of a row was made, as stored, and its number: its place in lists."""
+    """The stored creation time and the number of the run: its position in lists."""
     return row[17], row[0]
 
 
@@ -120,7 +120,7 @@ def _maybe(value: int | None) -> datetime | None:
 
 
 class _Reading:
-    """Reads columns one by one, and collects why some cannot be."""
+    """Reads columns one by one, and collects why some are unreadable."""
 
     def __init__(self) -> None:
         self.damage: list[str] = []
@@ -154,7 +154,7 @@ def _why(error: Exception) -> str:
 
 
 def _damaged_run(row: tuple[Any, ...]) -> RunRow:
-    """As much of the row as can be read. The order of columns is that of `run_row`."""
+    """As much of the row as can be read. The columns have the order of `run_row`."""
     (no, name, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key,
      root, deadline, attributes, created_at, started_at, updated_at, ended_at, next_ordinal, available_at, worker,
      instance, epoch, claims, inbox_last, inbox_read, bounces, note, deaths, solo, alone) = row  # fmt: skip
@@ -208,12 +208,12 @@ def _text(word: str | bytes) -> str:
 
 
 def status_of(word: str) -> Status:
-    """The status; `paused` for a word that is none (see `RunRow.damage`)."""
+    """The status; `paused` for a word that is not one (see `RunRow.damage`)."""
     return _STATUSES.get(word, Status.PAUSED)
 
 
 def counted(rows: Iterable[tuple[str, int]]) -> dict[Status, int]:
-    """Rows of the statement `COUNT_BY_STATUS`; a word that is not a status counts as paused."""
+    """The counts in the rows of `COUNT_BY_STATUS`; a word that is not a status counts as paused."""
     counts = dict.fromkeys(Status, 0)
     for word, count in rows:
         counts[status_of(word)] += count
@@ -221,7 +221,7 @@ def counted(rows: Iterable[tuple[str, int]]) -> dict[Status, int]:
 
 
 def worker_row(row: tuple[Any, ...], boot: str, second: int) -> WorkerRow:
-    """A row of the statement `WORKERS`, judged at that microsecond of that boot. Texts may come as bytes."""
+    """The worker in a row of `WORKERS`, at that microsecond of that boot. Texts may come as bytes."""
     (instance, worker, queues, definitions, pid, host, started_at, has_ended, its_boot, expires, progress, recovery,
      seen_at, active) = row  # fmt: skip
     read = _Reading()
@@ -247,8 +247,8 @@ def worker_row(row: tuple[Any, ...], boot: str, second: int) -> WorkerRow:
 
 
 def is_live(lease: tuple[Any, ...], boot: str, second: int) -> bool:
-    """Whether a lease (boot, expires, has_ended, …) holds at that microsecond of that boot. One that would last longer
-    than any worker may ask for is none."""
+    """Whether a lease (boot, expires, has_ended, …) is valid at that microsecond of that boot. A lease longer than any
+    worker may ask for is not."""
     its_boot, expires, has_ended = lease[:3]
     return not has_ended and its_boot == boot and second < expires <= second + _LONGEST_LEASE
 
@@ -259,34 +259,34 @@ def encoded(value: Iterable[object]) -> str:
 
 
 def decoded_names(text: str) -> tuple[str, ...]:
-    """The inverse of `encoded` for queues; none if they cannot be read."""
+    """The inverse of `encoded` for queues; empty if they cannot be read."""
     return _Reading()("queues", text, _names.decode, ())
 
 
 def decoded_pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """The inverse of `encoded` for definitions; none if they cannot be read."""
+    """The inverse of `encoded` for definitions; empty if they cannot be read."""
     return _Reading()("definitions", text, _pairs.decode, ())
 
 
 def encoded_gate(gate: Gate) -> bytes:
-    """The rules that a store enforces, as stored."""
+    """The rules that a store enforces, in stored form."""
     return _encoder.encode(gate)
 
 
 def decoded_gate(data: bytes) -> Gate:
-    """The inverse of `encoded_gate`. Rules that cannot be read let nothing in: they were there for a reason."""
+    """The inverse of `encoded_gate`. Rules that cannot be read admit nothing, which is the safe choice."""
     return _Reading()("gate", data, _gate.decode, Gate(is_paused=True))
 
 
 def queue_of(row: Any) -> StoredQueue:
-    """A row of a statement that asks for queues: name, revision, body, gate."""
+    """The queue in a row: name, revision, body, gate."""
     name, revision, body, gate = row
     rules = decoded_gate(gate.encode() if isinstance(gate, str) else gate)
     return StoredQueue(name=name, revision=revision, body=bytes(body), gate=rules)
 
 
 def backlog_row(row: Any) -> Backlog:
-    """A row of the statement `BACKLOG`."""
+    """The backlog in a row of `BACKLOG`."""
     workflow, version, queue, count, oldest, since = row
     return Backlog(
         workflow=workflow, version=version, queue=queue, count=count, oldest=oldest, since=nearest_instant(since)

@@ -1,4 +1,4 @@
-"""Listing runs: which conditions a filter means, and where a cursor points. Values are bound in place of the `?`s."""
+"""Lists of runs: the conditions of a filter, and the position of a cursor. Values are bound in place of the `?`s."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ NEWEST_FIRST = "ORDER BY created_at DESC, no DESC LIMIT ?"
 OLDEST_FIRST = "ORDER BY created_at, no LIMIT ?"
 
 LAST = "\U0010ffff"
-"""Comes after every other character: what begins with a text lies between it and it with this."""
+"""A character after every other one: texts that begin with a prefix lie between the prefix and the prefix with this."""
 
 PIECE = 1000
-"""Rows that are looked at in one question."""
+"""Rows read in one query."""
 
 _WIDEST = 2**63  # what a column holds
 
@@ -45,7 +45,7 @@ def conditions(
     with_ids: str,
     array: Callable[[Sequence[str]], object],
 ) -> tuple[list[str], list[Any]]:
-    """The conditions of a filter and their values. A dialect has its own words where several rows are meant."""
+    """The conditions of a filter and their values. A dialect has its own statements for conditions on several rows."""
     parts: list[str] = []
     values: list[Any] = []
     statuses = array([status.value for status in which.statuses])
@@ -76,12 +76,12 @@ def conditions(
 
 
 def _is_open(which: Filter) -> bool:
-    """Whether it asks for runs that have not ended only: then the index of a worker's own runs serves it."""
+    """Whether the filter asks only for runs that have not ended: then the index of a worker's runs serves it."""
     return bool(which.statuses) and not any(status.is_terminal for status in which.statuses)
 
 
 def in_order(which: Filter, after: str, parts: list[str], values: list[Any]) -> str:
-    """Adds the condition of a cursor; gives the end of the statement. The same indexes serve both orders."""
+    """Adds the condition of a cursor, and returns the end of the statement. The same indexes serve both orders."""
     if after:
         parts.append(BEHIND if which.is_oldest_first else BEFORE)
         values += position(after)
@@ -89,13 +89,13 @@ def in_order(which: Filter, after: str, parts: list[str], values: list[Any]) -> 
 
 
 def page_of(rows: Sequence[Any], limit: int) -> Page:
-    """The page that these rows make, of which one more than the limit was asked for."""
+    """The page in these rows, which may hold one more than the limit."""
     is_more = len(rows) > limit > 0
     return Page([run_row(row) for row in rows[:limit]], place(*place_columns(rows[limit - 1])) if is_more else "")
 
 
 def damaged_of(ask: Callable[[int], Sequence[Any]], limit: int) -> list[RunRow]:
-    """The first runs whose row cannot be read in full. `ask` gives the `PIECE` of open runs after a number."""
+    """The first runs whose row cannot be read in full. `ask` returns the `PIECE` of open runs after a number."""
     found: list[RunRow] = []
     after = 0
     while len(found) < limit:
@@ -108,12 +108,12 @@ def damaged_of(ask: Callable[[int], Sequence[Any]], limit: int) -> list[RunRow]:
 
 
 def place(created_at: int, no: int) -> str:
-    """Names the place after the run of that time and number."""
+    """The cursor that points behind the run of that time and number."""
     return base64.urlsafe_b64encode(b"%d:%d" % (created_at, no)).decode()
 
 
 def position(text: str) -> tuple[int, int]:
-    """The place a cursor names."""
+    """The position that a cursor names."""
     try:
         at, no = base64.b64decode(text, altchars=b"-_", validate=True).split(b":")
         found = int(at), int(no)

@@ -1,10 +1,10 @@
 """One transaction for the work of several callers, and what to do when it breaks.
 
 - Work that is refused (`HoldfastError`) has written nothing; the rest continues.
-- Anything unexpected rolls everything back, and each piece is then tried alone: none can spoil another.
-- An error of the file (a failed fsync, say) leaves the outcome unknown: the connection is opened anew and the same
-  work is done again. It is made for that: a turn is recognised by its checksum, a run by its first row.
-- Without room nothing is kept, and each learns that by itself.
+- Anything unexpected rolls everything back, and each piece is then tried alone: none harms another.
+- An error of the file (a failed fsync, say) leaves the outcome unknown: the connection is opened again and the
+  same work is repeated. That is safe: a turn is recognised by its checksum, a run by its first row.
+- On a full disk nothing is kept, and each caller gets that error.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRIES = 5
 
 
 class Work:
-    """An operation and its outcome. A large one is never done on the caller's thread."""
+    """An operation and its outcome. A large one never runs on the caller's thread."""
 
     __slots__ = ("error", "is_again", "is_large", "operation", "result")
 
@@ -51,7 +51,7 @@ class Work:
 
 
 def perform(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
-    """Gives each its outcome and returns the hints. May wait for others who write."""
+    """Performs all work, sets each outcome, and returns the hints. May wait for other writers."""
     hints: list[str] = []
 
     def together(some: Sequence[Work]) -> Sequence[Exception | None]:
@@ -64,7 +64,8 @@ def perform(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
 
 
 def perform_now(work: Work, link: Link, clock: Clock) -> Hints | None:
-    """Gives it its outcome and returns the hints. None, with nothing done: others write, and we may not wait."""
+    """Performs the work, sets its outcome, and returns the hints. Returns None, having done nothing, if another process
+    writes: this must not wait."""
     try:
         return _attempted([work], link, clock, is_patient=False)
     except apsw.BusyError:
@@ -75,12 +76,13 @@ def perform_now(work: Work, link: Link, clock: Clock) -> Hints | None:
 
 
 def _is_of_one(error: Exception) -> bool:
-    """Not if others wrote all the time: no use in asking once more for each."""
+    """Whether one piece may be the cause. Not if other processes were writing: trying each alone would not help."""
     return not isinstance(error, StoreUnavailable)
 
 
 def _attempted(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints:
-    """One transaction, tried again while its outcome is unknown. Raises why it failed; then nothing was kept."""
+    """Runs one transaction, and repeats it while its outcome is unknown. Raises the reason if it failed; then nothing
+    was kept."""
     problem: Exception | None = None
     for number in range(_TRIES):
         try:
@@ -105,7 +107,7 @@ def _attempted(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bo
 
 
 class _Broken(Exception):
-    """The transaction was undone, or with `is_unknown` its outcome cannot be told."""
+    """The transaction was rolled back, or its outcome is unknown (`is_unknown`)."""
 
     def __init__(self, problem: Exception, *, is_unknown: bool) -> None:
         super().__init__(str(problem))

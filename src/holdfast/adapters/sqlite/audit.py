@@ -1,8 +1,8 @@
 """Refuses the standard library's `sqlite3` on the file of an open store.
 
 Two copies of SQLite in one process do not know of each other's locks: when one closes its handle, POSIX drops the locks
-of both, and acknowledged commits were lost that way. The hook sees every way in (paths, bytes, links, `file:` URIs) and
-costs one comparison for anything else.
+of both, and acknowledged commits are lost. The hook recognises every form of address (paths, bytes, links, `file:`
+URIs) and costs one comparison for anything else.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _inherited: set[tuple[int, int]] = set()
 
 
 def watch(path: Path) -> tuple[int, int]:
-    """From now on the file is refused to `sqlite3`. Returns what `unwatch` needs."""
+    """Refuses the file to `sqlite3` from now on. Returns what `unwatch` needs."""
     global _is_watching  # noqa: PLW0603 - an audit hook cannot be removed, so there is one for the process
     found = path.stat()
     file = (found.st_dev, found.st_ino)
@@ -38,7 +38,7 @@ def watch(path: Path) -> tuple[int, int]:
 
 
 def unwatch(file: tuple[int, int]) -> None:
-    """The store of this file was closed."""
+    """Stops refusing: the store of this file was closed."""
     with _lock:
         _open[file] -= 1
         if _open[file] <= 0:
@@ -86,7 +86,7 @@ def _refuse(event: str, arguments: tuple[Any, ...]) -> None:
 
 
 def _paths(database: object) -> list[str | bytes]:
-    """The files a `database` argument may mean."""
+    """The files that a `database` argument may mean."""
     if not isinstance(database, str | bytes | os.PathLike):
         return []
     path: str | bytes = os.fspath(database)  # pyright: ignore[reportUnknownVariableType]

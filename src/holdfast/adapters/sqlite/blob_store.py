@@ -1,4 +1,4 @@
-"""What the store keeps besides running: blobs, snapshots, and their upkeep. Whatever may take long is off the loop."""
+"""What the store keeps besides runs: blobs, snapshots, and their upkeep. Slow operations run off the event loop."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _BEGINNING = (-1, 0)
 
 
 class Keeping(ABC):
-    """The part of a SQLite store that its runs stand on."""
+    """The part of a SQLite store that keeps blobs and snapshots, and on which the other parts build."""
 
     @abstractmethod
     async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T: ...

@@ -18,29 +18,31 @@ from holdfast.ports.blobs import BlobData, BlobKind, Stub, held_by, not_in_store
 from holdfast.ports.blobs import kind_of as brought_as
 
 Source: TypeAlias = tuple[Literal["row", "message", "value", "answer", "snapshot"], int, str]
-"""What of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, its snapshot."""
+"""Which part of a run refers to a blob: the row of an ordinal, the message of a number, the value of a name, or the
+snapshot."""
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 def read_blobs(connection: apsw.Connection, names: Iterable[str]) -> dict[str, bytes]:
-    """The bytes of each name; every one must be there and be what it is named."""
+    """The bytes of each name. Raises if one is missing or does not match its name."""
     return {name: _read_blob(connection, name) for name in names}
 
 
 def kind_of(connection: apsw.Connection, name: str) -> BlobKind | None:
-    """What the blob is for; None if there is none."""
+    """What the blob is for; None if it does not exist."""
     rows = fetch(connection, KIND, (bytes.fromhex(name),)) if _NAME.fullmatch(name) else []
     return rows[0][0] if rows else None
 
 
 def known(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
-    """Those of the names under which there is a blob."""
+    """The names that have a blob."""
     return {name for name in names if kind_of(connection, name) is not None}
 
 
 def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], kind: BlobKind = "payload") -> None:
-    """Stores the bytes under their names, and what they refer to; what is there stays, as if it were new."""
+    """Stores the bytes under their names, with their references. A blob that exists stays, and its age starts again at
+    zero."""
     for name, data in blobs:
         key = bytes.fromhex(name)
         size, stored = (data.size, None) if isinstance(data, Stub) else (len(data), bytes(data))
@@ -50,24 +52,24 @@ def keep_blobs(transaction: Transaction, blobs: Iterable[tuple[str, BlobData]], 
 
 
 def are_stored(transaction: Transaction, names: Iterable[str]) -> bool:
-    """Whether all of them are there."""
+    """Whether the store has all of these blobs."""
     return all(transaction.row(sql.IS_STORED, (bytes.fromhex(name),)) is not None for name in names)
 
 
 def refer(transaction: Transaction, no: int, source: Source, names: Iterable[str]) -> None:
-    """That part of the run refers to these blobs too, as far as they are there."""
+    """Adds references from that part of the run to these blobs, as far as the blobs exist."""
     for name in names:
         transaction.run(sql.REFER, (no, *source, bytes.fromhex(name)))
 
 
 def forget(transaction: Transaction, no: int, source: Source) -> None:
-    """That part of the run refers to nothing any more; what it referred to begins its grace."""
+    """Removes the references of that part of the run; the grace of those blobs begins."""
     transaction.run(AGE_OF_SOURCE, (transaction.now, no, *source))
     transaction.run(FORGET_SOURCE, (no, *source))
 
 
 def row_references(transaction: Transaction, no: int, ordinal: int) -> tuple[str, ...]:
-    """What a stored row refers to; of a run that is older than the references of rows, all that the run does."""
+    """The references of a stored row. For a run from before rows had references: all references of the run."""
     return tuple(blob.hex() for (blob,) in transaction.rows(ROW_REFERENCES, (no, ordinal)))
 
 

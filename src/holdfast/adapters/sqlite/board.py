@@ -1,9 +1,9 @@
-"""The board of a store's file: which connections wait to write, and since when. It keeps them in order.
+"""The board of a store's file lists which connections wait to write, and since when. It keeps them in order.
 
 SQLite has no queue: a free file goes to the connection that asks next. Processes that all ask often leave no processor
 time for work; if they ask seldom, one that has just written takes the file again while others sleep. So a connection
 that waits writes its start time into a small file beside the store (`shop.db-waiting`). It asks again soon if no other
-has waited longer, and later the more there are. A connection that finds others waiting does not ask at once.
+has waited longer; the more have, the longer it pauses. A connection that finds others waiting does not ask at once.
 
 The board is advice; the lock is SQLite's. The note of a process that died or was stopped makes others ask a little less
 often until it is too old to count. Without a board each asks as if it were first.
@@ -25,10 +25,10 @@ PATIENCE = 10.0
 
 SHORTEST = 0.0003
 LONGEST = 0.1
-"""Seconds between two asks, at least and at most, on average."""
+"""Minimum and maximum of the average seconds between two requests for the lock."""
 
 _USUAL = 0.001, 0.02
-"""Seconds one write takes, at least and at most, as far as waiting is concerned."""
+"""Minimum and maximum seconds that one write is assumed to take."""
 
 _PLACES = 128
 _WIDTH = 8
@@ -37,10 +37,8 @@ _OLDEST = int(PATIENCE * 1e9)
 
 
 def pause_at(place: int, usual: float) -> float:
-    """Mean seconds until a connection asks again while `place` others have waited longer and a write takes `usual`.
-
-    All of them together ask a handful of times for each write, however many they are and however long it takes.
-    """
+    """Mean seconds until a connection asks again while `place` others have waited longer and a write takes `usual`. All
+    connections together ask a handful of times per write, however many they are and however long it takes."""
     return min(max(SHORTEST, usual * (place or 0.25)), LONGEST)
 
 
@@ -68,7 +66,7 @@ class Board:
         return notes == _EMPTY or not _ahead(notes, time.monotonic_ns())
 
     def enter(self) -> None:
-        """This connection waits from now on."""
+        """Notes on the board that this connection waits."""
         self._since = now = time.monotonic_ns()
         notes = self._read()
         self._first = _ahead(notes, now)
@@ -85,7 +83,7 @@ class Board:
         return pause_at(_ahead(self._read(), self._since), self._usual)
 
     def leave(self) -> None:
-        """It waits no more."""
+        """Removes this connection's note."""
         passed = self._first + 1 - _ahead(self._read(), self._since)
         waited = (time.monotonic_ns() - self._since) / 1e9
         if passed > 0:
@@ -96,7 +94,7 @@ class Board:
         self._place, self._since = -1, 0
 
     def close(self) -> None:
-        """Gives the file back; the next use opens it again."""
+        """Closes the board's file; the next use opens it again."""
         file, self._file = self._file, None
         if file is not None and file >= 0:
             os.close(file)
@@ -118,7 +116,7 @@ class Board:
 
 
 def _opened(store: Path) -> int:
-    """The board's file, made if it is missing, for the same users as the store; -1 if that cannot be."""
+    """The board's file, made if it is missing, with the permissions of the store; -1 if that fails."""
     path = f"{store}{SUFFIX}"
     try:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,4 +1,4 @@
-"""Starting a run in a transaction of the caller's: on SQLite, one that the store has lent."""
+"""Starts a run in the caller's transaction: on SQLite, one that the store has lent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOW = "Use `async with app.connection() as connection:` and write to your own ta
 
 
 def create(lent: LentTransaction | None, connection: object, operation: CreateRun, url: str) -> Creation:
-    """Makes the run in the lent transaction, if the connection is of that."""
+    """Makes the run in the lent transaction, if the connection belongs to it."""
     if lent is None or not lent.is_open or connection is not lent.connection:
         raise InvalidInput(f"{_reason(connection, url)} {HOW}.")
     try:
@@ -24,7 +24,7 @@ def create(lent: LentTransaction | None, connection: object, operation: CreateRu
 
 
 def _under_savepoint(lent: LentTransaction, operation: CreateRun) -> Creation:
-    """Refused work leaves the rest of the transaction alone."""
+    """Runs the work under a savepoint, so that refused work leaves the rest of the transaction intact."""
     made: list[Creation] = []
     transaction = lent.transaction
     with lent.connection:  # whose type says that it may swallow errors
@@ -35,7 +35,7 @@ def _under_savepoint(lent: LentTransaction, operation: CreateRun) -> Creation:
 def _reason(connection: object, url: str) -> str:
     kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
     if isinstance(connection, apsw.Connection):
-        return f"connection= is none that app.connection() of {url} gives, or its block has ended."
+        return f"connection= does not come from app.connection() of {url}, or its block has ended."
     if kind.startswith("sqlite3."):
         return (
             "connection= is a connection of the standard library's sqlite3. Its transaction cannot be joined: it is "

@@ -1,7 +1,7 @@
-"""Claiming: which runs are there for a worker, found in the two partial indexes, and the lease on them.
+"""Claiming: finds runs for a worker in the two partial indexes, and leases them.
 
-A queue is met definition by definition, so neither a million rows nor a backlog of unserved workflows makes a
-claim dearer. What has come due is promoted from one index to the other, a bounded number at a time.
+It searches a queue definition by definition, so neither a million rows nor a backlog of unserved workflows makes a
+claim slower. Runs that became due move from one index to the other, a bounded number at a time.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ class Prospect(msgspec.Struct):
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to claim, promote or put off."""
+        """Whether there is nothing to claim, promote or put off."""
         return not (self.mine or self.homeless or self.due or self.gated)
 
 
 def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
-    """Looks without writing: an idle worker's poll costs no transaction."""
+    """Looks without writing, so that the poll of an idle worker needs no transaction."""
     prospect = Prospect([], [], [], None, [])
     foreign: list[tuple[str, Definition]] = []
     held = frozenset(worker.definitions)
@@ -73,7 +73,7 @@ def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
 
 
 class ClaimRuns:
-    """`Leases.claim` as an operation of the writer. It remembers what it took, in case the answer is lost."""
+    """`Leases.claim` as an operation of the writer. It remembers what it claimed, in case the answer is lost."""
 
     _takes = True
 
@@ -88,10 +88,10 @@ class ClaimRuns:
         self._request = request
         self._gates: dict[str, QueueGate] = {}
         self.shares: list[Share] = []
-        """What the runs it took competed as, in their order."""
+        """What the claimed runs competed as, in their order."""
 
     def __call__(self, transaction: Transaction) -> Claims:
-        """Promotes what is due, takes what is ready, puts off what no worker can run."""
+        """Promotes due runs, claims ready ones, and puts off those that no worker can run."""
         if transaction.is_again and (kept := self._taken_before(transaction)):
             return Claims(kept, None)
         if self._only:
@@ -132,7 +132,7 @@ class ClaimRuns:
         return Claims(self._taken, self._next_due(transaction, left, times), tuple(self._put_off), is_held_back)
 
     def _prospect(self, transaction: Transaction) -> Prospect:
-        """What is there. Runs whose definition is not a text cannot be looked for, and are set aside."""
+        """Finds the candidates. Runs whose definition is not a text cannot be found, and are set aside."""
         try:
             return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
         except NotText:
@@ -140,8 +140,8 @@ class ClaimRuns:
             return survey(transaction.rows, self._worker, transaction.clock, transaction.now)
 
     def _open_gates(self, transaction: Transaction, queues: list[str]) -> dict[str, QueueGate]:
-        """The gates of these queues. Runs that cannot be looked for are set aside; if that does not help, the queue
-        waits, and no other."""
+        """The gates of these queues. Runs that cannot be found are set aside; if that does not help, only this queue
+        waits."""
         gates: dict[str, QueueGate] = {}
         for queue in queues:
             try:
@@ -155,7 +155,7 @@ class ClaimRuns:
     def _go_through(
         self, transaction: Transaction, candidates: list[Candidate], elsewhere: Collection[Definition]
     ) -> list[Candidate]:
-        """Takes or puts off the candidates in their order until the limit is reached; returns what it left."""
+        """Claims or puts off the candidates in their order until the limit is reached. Returns the rest."""
         ordered = self._in_order(transaction, candidates)
         for place, (_, _, no, definition) in enumerate(ordered):
             if len(self._taken) == self._limit:
@@ -167,7 +167,7 @@ class ClaimRuns:
         return []
 
     def _in_order(self, transaction: Transaction, candidates: list[Candidate]) -> list[Candidate]:
-        """The order of claims. Of suspects that the worker could have, one at most."""
+        """The candidates in the order of claims, with at most one suspect."""
         held = self._worker.definitions
         suspects = sorted(each for each in candidates if each[2] in self._suspects and each[3] in held)
         if not transaction.rows(suspects_sql.SUSPECTS_HELD, (self._worker.instance,)):
@@ -245,7 +245,7 @@ def _ready_definitions(ask: Ask, queue: str) -> Iterator[Definition]:
 def _set_unreadable_aside(transaction: Transaction) -> None:
     for no, *names in transaction.rows(raw.CLAIMED_BY):
         if not all(map(is_text, names)):
-            transaction.run(raw.SET_ASIDE, ("damaged: its definition or share is no text", no))
+            transaction.run(raw.SET_ASIDE, ("damaged: its definition or share is not a text", no))
 
 
 def _put_off(transaction: Transaction, no: int, definition: Definition) -> tuple[str, str]:

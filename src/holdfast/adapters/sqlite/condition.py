@@ -1,4 +1,4 @@
-"""What stands behind a SQLite store, in words."""
+"""The condition of a SQLite store, in words."""
 
 from __future__ import annotations
 
@@ -22,25 +22,26 @@ from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.runs import RunRow
 
 SOUND = (3, 51, 3)
-"""Before it, connections that write and checkpoint together could corrupt the file (the WAL-reset bug)."""
+"""The first sound version. In earlier ones, connections that write and checkpoint together could corrupt the file (the
+WAL-reset bug)."""
 
 _DURABILITY: dict[Durability, str] = {
     "full": "full: every commit is on disk before it counts",
-    "normal": "normal: a power cut may take the last commits",
-    "off": "off: for this process only",
+    "normal": "normal: a power cut may lose the last commits",
+    "off": "off: the data last as long as this process",
 }
 
 
 LONG_LOG = 64 * 1024 * 1024
-"""Bytes. The writer keeps the log far below this unless a reader is in its way."""
+"""Size in bytes at which the log counts as long. The writer keeps it far shorter unless a reader holds it up."""
 
 LONG_WAIT, PATIENCE = 0.5, 1.0
-"""Seconds for which a write waits for its turn: from which on it is reported, and for which this looks. A transaction
-of ours takes milliseconds."""
+"""Seconds: a write that waits longer than the first is reported, and the second is how long this check tries. A
+transaction of ours takes milliseconds."""
 
 
 class Examined(ABC):
-    """The part of a SQLite store that says what is wrong with its rows, and who waits."""
+    """The part of a SQLite store that reports damaged rows and waiting writers."""
 
     @abstractmethod
     def _rows(self, statement: str, *values: object) -> Any: ...
@@ -62,7 +63,7 @@ class Examined(ABC):
 
 
 def condition_of(durability: Durability, version: str | None = None, *, path: Path | None = None) -> Condition:
-    """The library, what a power cut can take, a log that is long, and writes that wait. Blocking. (`version` is for
+    """Checks the library, the durability, the length of the log, and waiting writes. Blocking. (`version` is for
     tests.)"""
     found = apsw.sqlite_lib_version() if version is None else version
     is_sound = tuple(int(part) for part in found.split(".")[:3]) >= SOUND

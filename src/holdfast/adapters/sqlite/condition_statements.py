@@ -1,4 +1,4 @@
-"""SQL about the condition of a store: what is damaged, and who waits."""
+"""SQL about the condition of a store: damaged rows and waiting runs."""
 
 from __future__ import annotations
 

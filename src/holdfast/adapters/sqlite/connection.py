@@ -1,4 +1,4 @@
-"""How connections to the file are opened, begun and rolled back, and what SQLite's errors mean to us."""
+"""How connections to the file are opened, begun and rolled back, and what SQLite's errors mean for Holdfast."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Durability: TypeAlias = Literal["full", "normal", "off"]
 
 
 class NotText(CorruptJournal):
-    """A text in the file is not UTF-8, and the question had no other way to be asked."""
+    """A text in the file is not UTF-8, and the statement has no variant that reads bytes."""
 
 
 _SYNCHRONOUS: dict[Durability, tuple[str, ...]] = {
@@ -37,7 +37,8 @@ _WAL_SIZE_KEPT = 16 * 1024 * 1024
 
 
 def open_writable(path: Path, durability: Durability) -> apsw.Connection:
-    """A connection that writes. No busy timeout: it starves one of several processes; `begin` waits by itself."""
+    """A connection that writes. It has no busy timeout, which starves one of several processes; `begin` does the
+    waiting."""
     connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)
     connection.set_busy_timeout(0)
     for statement in (*_SYNCHRONOUS[durability], sql.FOREIGN_KEYS, sql.NO_AUTOMATIC_CHECKPOINT, *_ALWAYS):
@@ -64,8 +65,8 @@ def run(connection: apsw.Connection, statement: str, values: Bindings = ()) -> N
 
 
 def fetch(connection: apsw.Connection, statement: str, values: Bindings = ()) -> list[Any]:
-    """All rows of a statement, which has then run to its end. A text that is not UTF-8 is shown as far as it can be
-    (`raw_statements`), or is a `NotText`."""
+    """All rows of a statement, which has then finished. A text that is not UTF-8 is shown as far as possible
+    (`raw_statements`), or raises `NotText`."""
     try:
         return connection.execute(statement, values).fetchall()  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     except UnicodeDecodeError as error:
@@ -97,15 +98,13 @@ def is_text(stored: bytes) -> bool:
 
 
 def pragma(connection: apsw.Connection, name: str, *value: int) -> Any:
-    """Reads or sets what cannot be bound to a statement."""
+    """Reads or sets a pragma, whose value cannot be bound."""
     return connection.pragma(name, *value)  # pyright: ignore[reportUnknownMemberType]
 
 
 def begin(connection: apsw.Connection, board: Board | None = None) -> None:
-    """Begins a write transaction, waiting in turn while other processes write.
-
-    `StoreUnavailable` when patience runs out.
-    """
+    """Begins a write transaction, waiting in turn while other processes write. Raises `StoreUnavailable` when that
+    takes too long."""
     if board is None:
         until_free(lambda: run(connection, sql.BEGIN))
         return
@@ -122,7 +121,7 @@ def begin(connection: apsw.Connection, board: Board | None = None) -> None:
 
 
 def until_free(ask: Callable[[], T], *, patience: float | None = None, board: Board | None = None) -> T:
-    """Asks until SQLite is not busy; without a board for a lock that is rare and short."""
+    """Repeats the call until SQLite is not busy; without a board for locks that are rare and short."""
     patience = PATIENCE if patience is None else patience
     deadline = time.monotonic() + patience
     while True:
@@ -137,30 +136,30 @@ def until_free(ask: Callable[[], T], *, patience: float | None = None, board: Bo
 
 
 def _pause(board: Board | None) -> None:
-    """As long as the place on the board asks for; at random, so that processes do not ask in step."""
+    """Sleeps as long as the place on the board requires, with random variation so that processes do not ask in step."""
     time.sleep(random.uniform(0.5, 1.5) * (SHORTEST if board is None else board.pause()))
 
 
 def roll_back(connection: apsw.Connection) -> None:
-    """Undoes the open transaction, if there is one."""
+    """Rolls the open transaction back, if there is one."""
     if connection.in_transaction:
         run(connection, sql.ROLLBACK)
 
 
 def is_out_of_room(error: BaseException, connection: apsw.Connection) -> bool:
-    """The disk, a quota or a size limit."""
+    """Whether the disk, a quota or a size limit is full."""
     if isinstance(error, apsw.FullError):
         return True
     return isinstance(error, apsw.IOError) and connection.system_errno in _NO_ROOM
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a new connection may do better. Covers a failed fsync, after which the old one must not be used."""
+    """Whether a new connection may succeed. True after a failed fsync, when the old one must not be used."""
     return isinstance(error, apsw.IOError | apsw.CantOpenError | apsw.ProtocolError)
 
 
 def translated(error: Exception) -> Exception:
-    """Our word for an error of SQLite; anything else stays what it is."""
+    """The Holdfast error for an error of SQLite; other errors stay."""
     match error:
         case apsw.FullError():
             return disk_full(error)
@@ -181,5 +180,5 @@ def translated(error: Exception) -> Exception:
 
 
 def disk_full(error: BaseException) -> DiskFull:
-    """What a writer without room is told."""
+    """The error for a writer that finds the disk full."""
     return DiskFull(f"no room left for the store ({error}). Nothing of this write was kept; free some space.")

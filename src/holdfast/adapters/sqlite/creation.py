@@ -1,4 +1,4 @@
-"""Rows of new runs, and what becomes of children whose id is in use."""
+"""Rows of new runs, and children whose id is in use."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from holdfast.ports.runs import NewRun, RunRow, row_of
 def insert_run(
     transaction: Transaction, new: NewRun, instance: str = "", worker: str = "", first: Commit | None = None
 ) -> RunRow | None:
-    """The run's row and the first row of its journal; None, and nothing written, if the id is in use.
-
-    `first` is a turn that keeps the lease: if the run is made already claimed, its row is written as that turn leaves
-    it. What else the turn brings is left to the caller.
-    """
+    """Inserts the run's row and the first row of its journal. Returns None, having written nothing, if the id is in
+    use. `first` is a turn that keeps the lease: a run that is made already claimed gets its row as that turn leaves it.
+    The caller writes what else the turn brings."""
     row, started, now = new.row, new.started, transaction.now
     available_at = now if started.available_at is None else micros(started.available_at)
     is_due = available_at <= now
@@ -91,7 +89,7 @@ def _waits(transaction: Transaction, new: NewRun) -> bool:
 
 
 def _insert_what_it_brings(transaction: Transaction, no: int, new: NewRun, first: Commit | None) -> None:
-    """The run's blobs, references and attributes, and its journal so far."""
+    """Inserts the run's blobs, references and attributes, and its journal so far."""
     row = new.row
     if new.blobs:
         keep_blobs(transaction, new.blobs)
@@ -111,12 +109,12 @@ def stored_row(no: int, row: Row) -> tuple[int, int, int, int, int, bytes, bytes
 
 
 def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
-    """Makes the child of a turn. A run that exists already is adopted: its parent is told of its end."""
+    """Makes the child of a turn. A run that exists is adopted: the parent is told of its end."""
     if insert_run(transaction, new) is not None or new.watcher is None:
         return
     watcher, key = new.watcher
     made = run_row(transaction.row(sql.RUN_BY_ID, (new.row.run,)))
-    # The ordinal makes it another message when a run that began anew starts the same child again.
+    # The ordinal makes it another message when a restarted run starts the same child again.
     message = f"ended:{key}:{ordinal}"
     if made.workflow != new.started.workflow:
         tell(transaction, watcher, message, id_in_use(made.id, made.workflow, new.started.workflow, key))
@@ -129,7 +127,7 @@ def start_child(transaction: Transaction, new: NewRun, ordinal: int) -> None:
 
 
 def tell_adopters(transaction: Transaction, no: int, row: Row) -> None:
-    """The run ended with this row: those who adopted it are told."""
+    """Tells the runs that adopted this run that it ended with this row."""
     adoptions = transaction.rows(sql.ADOPTIONS, (no,))
     for watcher, key, message in adoptions:
         references = row_references(transaction, no, row.ordinal) if key else ()

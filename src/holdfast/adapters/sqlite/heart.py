@@ -1,5 +1,5 @@
-"""The heartbeat of one worker instance: blocking, on a connection of its own, so that a busy event loop or a busy
-writer does not cost the lease."""
+"""The heartbeat of one worker instance. It blocks and has its own connection, so that neither a busy event loop nor a
+busy writer loses the lease."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ class SqliteHeart:
         self._lock = threading.Lock()
 
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
-        """Renews the lease and frees the runs of the dead. `StoreUnavailable` if the store cannot be written."""
+        """Renews the lease and frees the runs of dead instances. Raises `StoreUnavailable` if the store cannot be
+        written."""
         work = Work(Renew(self._instance, self._ttl, progress, recovery, frees, takes_back))
         with self._lock:
             hints = perform([work], self._link, self._clock)
@@ -39,6 +40,6 @@ class SqliteHeart:
         return beat
 
     def close(self) -> None:
-        """Gives the connection back."""
+        """Closes the connection."""
         with self._lock:
             self._link.drop()

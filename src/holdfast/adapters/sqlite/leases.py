@@ -1,4 +1,4 @@
-"""Worker instances and their leases: known, renewed, ended; runs freed, taken, released."""
+"""Worker instances and their leases: registering, renewing and ending instances; freeing, taking and releasing runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.ports.leases import Beat, HeldBy, Lease, Over, Taken, TakeOver, Ta
 from holdfast.ports.runs import RunRow
 
 REMEMBERED = timedelta(days=1)
-"""How long an instance that is gone and holds nothing stays on the list."""
+"""How long a dead instance that holds nothing stays on the list."""
 
 Ask: TypeAlias = Callable[[str, tuple[Any, ...]], list[Any]]
 _MICROSECOND = timedelta(microseconds=1)
@@ -31,20 +31,20 @@ _ALL = -1  # SQLite's "no limit"
 
 
 def boot_micros(clock: Clock) -> tuple[str, int]:
-    """The boot, and the whole microseconds since."""
+    """The boot id, and the whole microseconds since that boot."""
     boot, second = clock.boot()
     return boot, round(second * 1_000_000)  # a float is often a little less than the microseconds it stands for
 
 
 class Register(msgspec.Struct, frozen=True):
-    """`Leases.register` as an operation of the writer; doing it again changes nothing."""
+    """`Leases.register` as an operation of the writer. Repeating it changes nothing."""
 
     worker: WorkerRow
     ttl: timedelta
     takes_over: TakeOver
 
     def __call__(self, transaction: Transaction) -> list[str]:
-        """The runs of earlier instances, which are free now."""
+        """Registers. Returns the runs of earlier instances, which are free now."""
         worker, now = self.worker, transaction.now
         boot, second = boot_micros(transaction.clock)
         freed: list[str] = []
@@ -90,7 +90,7 @@ class Renew(msgspec.Struct, frozen=True):
     takes_back: bool
 
     def __call__(self, transaction: Transaction) -> Beat:
-        """Renews the instance, then frees runs of instances whose lease ran out."""
+        """Renews the instance, then frees the runs of instances whose lease expired."""
         boot, second = boot_micros(transaction.clock)
         lease = transaction.row(sql.LEASE, (self.instance,))
         has_lapsed = lease is None or not is_live(lease, boot, second)
@@ -103,7 +103,7 @@ class Renew(msgspec.Struct, frozen=True):
         return Beat(instant(transaction.now), has_lapsed, freed, maybe_instant(expiry), quiet_until)
 
     def _meet_others(self, transaction: Transaction, boot: str, second: int) -> tuple[int, int | None]:
-        """Frees runs of the dead; how many, and when the first of the remaining leases runs out."""
+        """Frees the runs of dead instances. Returns how many, and when the next lease expires."""
         freed = 0
         expiries: list[int] = []
         for (holder,) in self._holders(transaction):
@@ -119,7 +119,8 @@ class Renew(msgspec.Struct, frozen=True):
         return freed, min(expiries, default=None)
 
     def _holders(self, transaction: Transaction) -> list[tuple[str]]:
-        """Who holds runs. A run of a holder whose name is not a text is freed: no worker could renew its lease."""
+        """The instances that hold runs. A run whose holder's name is not a text is freed, since no worker could renew
+        its lease."""
         try:
             return transaction.rows(sql.HOLDERS)
         except NotText:
@@ -129,7 +130,7 @@ class Renew(msgspec.Struct, frozen=True):
             return transaction.rows(sql.HOLDERS)
 
     def _quiet_until(self, transaction: Transaction) -> int | None:
-        """When the next run of its queues comes due, at most a lease from now; None for an unknown instance."""
+        """When the next run of its queues is due, at most one lease from now; None for an unknown instance."""
         known = transaction.row(sql.QUEUES, (self.instance,))
         if known is None:
             return None
@@ -154,7 +155,7 @@ class Take:
         self._taken: RunRow | None = None
 
     def __call__(self, transaction: Transaction) -> Taking:
-        """The lease with the next epoch, unless the run has ended or a live worker holds it."""
+        """Takes the lease with the next epoch, unless the run has ended or a live worker holds it."""
         found = transaction.row(sql.RUN_BY_ID, (self._run,))
         if found is None:
             return None
@@ -181,7 +182,8 @@ class Take:
 
 
 def release(transaction: Transaction, values: tuple[str, int, int | None, int, int]) -> bool:
-    """Gives a run back: note, inbox seen, until, number, epoch. False if the epoch has moved on or the run ended."""
+    """Releases a run: note, inbox seen, until, number, epoch. Returns False if the epoch has changed or the run has
+    ended."""
     note, inbox_seen, until, no, epoch = values
     found = transaction.row(sql.RELEASE, (note, inbox_seen, until, transaction.now, no, epoch))
     if found is None:
@@ -191,7 +193,7 @@ def release(transaction: Transaction, values: tuple[str, int, int | None, int, i
 
 
 def release_all(transaction: Transaction, instance: str) -> int:
-    """Gives back everything the instance holds, and ends it."""
+    """Releases everything that the instance holds, and ends it."""
     runs = transaction.rows(sql.RELEASE_ALL, (transaction.now, instance))
     transaction.run(sql.END_WORKER, (transaction.now, instance))
     for (run,) in runs:
@@ -213,7 +215,7 @@ def reinstate(transaction: Transaction, run: str, instance: str, epoch: int) -> 
 
 
 def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
-    """Who holds the run, if the holder lives."""
+    """The holder of the run, if it is alive."""
     boot, second = boot_micros(clock)
     for found in ask(sql.LEASE_OF_RUN, (run,)):
         if is_live(found, boot, second):
@@ -223,7 +225,7 @@ def lease_of(ask: Ask, clock: Clock, run: str) -> Lease | None:
 
 
 def free(transaction: Transaction, instance: str, limit: int) -> list[str]:
-    """Clears the leases of an instance: available now, epoch as it was. Its death counts."""
+    """Frees the runs of an instance: they are available now, and their epochs stay. The death counts."""
     if not limit:
         return []
     suspects = transaction.rows(suspects_sql.SUSPECTS_HELD, (instance,))

@@ -1,12 +1,12 @@
-"""A transaction that is lent: the one place of the writer, used by the caller's code on a connection of its own.
+"""A transaction that is lent: the caller's code uses the writer's place, on a separate connection.
 
 ::
 
     transact() ──▶ the writer's queue ──▶ writer thread: BEGIN, then waits ──▶ commit(turn) or roll_back() ──▶ the end
 
 SQLite has one writer. So the loan waits its turn like any other write, and while it lasts every writer here waits in
-the queue, without asking again and again. The writer's thread begins and ends the transaction; in between only the
-borrower uses the connection, which is closed at the end: what they still have leads nowhere.
+the queue, without polling. The writer's thread begins and ends the transaction; in between only the borrower uses the
+connection, which is closed at the end.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.transactions import RolledBack, Settlement
 
 _TRIES = 5000
-"""Milliseconds in which a connection that is in use can be closed."""
+"""Milliseconds in which a connection that is still in use can be closed."""
 
 
 class _Order:
-    """What the borrower wants done. No `answer`: the borrower does not wait."""
+    """What the borrower asks for. Without `answer` the borrower does not wait."""
 
     __slots__ = ("answer", "is_commit", "turn")
 
@@ -85,7 +85,7 @@ class LentTransaction:
 
     @property
     def transaction(self) -> Transaction:
-        """For operations of the store in the same transaction."""
+        """The transaction for operations of the store."""
         if self._transaction is None or self._was_ended:
             raise _ended_by_borrower()
         return self._transaction
@@ -124,7 +124,7 @@ class LentTransaction:
     # -- on the writer's thread ----------------------------------------------------------------------------------------
 
     def serve(self, board: Board) -> None:
-        """From beginning to end. Blocks for as long as the borrower takes."""
+        """Serves the loan from beginning to end. Blocks for as long as the borrower takes."""
         try:
             connection = self._connection = until_free(self._connect)
             begin(connection, board)
@@ -197,8 +197,8 @@ class LentTransaction:
         return self._found_out(turn, error)
 
     def _found_out(self, turn: Commit, error: apsw.Error) -> Settlement | StoreUnavailable:
-        """COMMIT may have been carried out. The connection may believe what the disk forgot; another one knows. As long
-        as the file cannot be read nobody does, and the answer is waited for, unless the store is closed."""
+        """COMMIT may have been carried out. This connection may believe what the disk forgot, so another one reads the
+        outcome. While the file cannot be read the answer is unknown and this waits, unless the store is closed."""
         row = turn.row
         while True:
             self._close()
@@ -207,7 +207,7 @@ class LentTransaction:
                 stored = fetch(connection, sql.STORED_TURN, (turn.no, row.ordinal))
             except (apsw.Error, StoreError) as problem:
                 if not self._orders.empty():
-                    return StoreUnavailable(f"what became of a transaction cannot be read ({problem}).")
+                    return StoreUnavailable(f"the outcome of a transaction cannot be read ({problem}).")
                 time.sleep(0.05)
             else:
                 if stored and stored[0][1:] == (row.epoch, row.checksum):
@@ -215,7 +215,8 @@ class LentTransaction:
                 return RolledBack(translated(error))
 
     def _close(self) -> None:
-        """Also if a thread whose time is up still uses it: its statement is stopped, and the next finds it closed."""
+        """Closes the connection, even if a thread whose time is up still uses it: its statement is interrupted, and its
+        next use fails."""
         connection = self._connection
         if connection is None:
             return
@@ -230,7 +231,7 @@ class LentTransaction:
 
 
 def _tell(future: asyncio.Future[Any] | None, answer: object, *, unwanted: Callable[[], None] = lambda: None) -> bool:
-    """Answers on the waiter's loop; False if that loop is gone."""
+    """Answers on the waiter's loop. Returns False if that loop is gone."""
 
     def tell() -> None:
         assert future is not None

@@ -1,4 +1,4 @@
-"""The statements of limits. SQLite has one writer, so nothing needs a lock of its own.
+"""The statements of limits. SQLite has one writer, so nothing needs a separate lock.
 
 A place counts while its run is held with the same epoch and has not ended (`is_held`): every statement that counts
 places asks the run's row for it.
@@ -145,6 +145,22 @@ STATEMENTS = LimitStatements(
                 (SELECT min(since) FROM waiters WHERE waiters.name = rates.name AND waiters.key = rates.key) AS oldest
             FROM rates WHERE name = ?1 AND (key > ?2 OR ?3))
         WHERE held > 0 OR waiting > 0 ORDER BY key LIMIT ?4
+    """,
+    # busiest_lines: counts every line of the limit; only people ask for it.
+    busiest_lines="""
+        SELECT key, held, waiting, oldest FROM (
+            SELECT key,
+                (SELECT count(*) FROM places JOIN runs ON runs.no = places.run
+                    WHERE places.name = rates.name AND places.key = rates.key
+                        AND runs.epoch = places.epoch AND instance <> '' AND ended_at IS NULL) AS held,
+                (SELECT count(*) FROM waiters WHERE waiters.name = rates.name AND waiters.key = rates.key) AS waiting,
+                (SELECT min(since) FROM waiters WHERE waiters.name = rates.name AND waiters.key = rates.key) AS oldest
+            FROM rates WHERE name = ?)
+        WHERE held > 0 OR waiting > 0 ORDER BY waiting DESC, held DESC, key LIMIT ?
+    """,
+    holders="""
+        SELECT id, step FROM places JOIN runs ON runs.no = places.run WHERE name = ? AND places.key = ?
+            AND runs.epoch = places.epoch AND instance <> '' AND ended_at IS NULL ORDER BY slot LIMIT ?
     """,
     places_of="""
         SELECT name, places.key, step FROM places JOIN runs ON runs.no = places.run

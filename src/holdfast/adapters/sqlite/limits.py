@@ -16,7 +16,7 @@ from holdfast.adapters.sqlite.limit_statements import STATEMENTS
 from holdfast.adapters.sqlite.schedules import Scheduled
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import micros
-from holdfast.ports.limits import Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
+from holdfast.ports.limits import BusyLine, Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
 
 T = TypeVar("T")
 
@@ -49,6 +49,10 @@ class Limiting(Scheduled):
     async def lines(self, name: str, *, after: str | None = None, limit: int = 100) -> Sequence[Line]:
         """See `ports.limits`."""
         return self._read(lambda connection: self._desk(connection).listed_lines(name, after, limit))
+
+    async def busiest(self, name: str, *, limit: int = 20, places: int = 10) -> Sequence[BusyLine]:
+        """See `ports.limits`."""
+        return self._read(lambda connection: self._desk(connection).busiest(name, limit, places))
 
     async def places_of(self, run: str) -> Sequence[PlaceView]:
         """See `ports.limits`."""

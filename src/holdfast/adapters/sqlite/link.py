@@ -1,6 +1,7 @@
-"""The writer's connection: opened when needed, thrown away after an error of the file, watched for a growing log.
+"""The writer's connection: opened when needed, dropped after an error of the file, with a watch on the length of the
+log.
 
-Not safe for two threads at once; the writer's lock sees to that.
+Not safe for two threads at once; the writer's lock ensures that.
 """
 
 from __future__ import annotations
@@ -20,16 +21,17 @@ from holdfast.ports.facts import CheckpointFailed, CheckpointWorks, StoreLogGrew
 from holdfast.ports.telemetry import Tell
 
 CHECKPOINT_PAGES = 1000
-"""Pages (of 4 kB) after which the write-ahead log is copied into the file."""
+"""Length of the write-ahead log, in pages of 4 kB, at which it is copied into the file."""
 
 URGENT_PAGES = 8 * CHECKPOINT_PAGES
-"""From here on writers of other processes have to wait for it, so that the log stays bounded."""
+"""Length at which writers of other processes have to wait for that, so that the log stays bounded."""
 
 LONG_PAGES = 16 * CHECKPOINT_PAGES
-"""A log of this length that cannot be emptied is said in the process's own log, and again whenever it has doubled."""
+"""Length at which a log that cannot be emptied is reported, and again whenever it has doubled."""
 
 _TICK = 50_000_000
-"""Nanoseconds after a write in which another may leave the log's time as it is: some ticks of the coarsest clock."""
+"""Nanoseconds after a write in which another write may leave the log's time unchanged: some ticks of the coarsest
+clock."""
 
 
 class Link:
@@ -62,7 +64,7 @@ class Link:
 
     def check_file(self) -> None:
         """Raises `StoreUnavailable` if the file is no longer the one that was opened: SQLite would still write into a
-        file that nothing can open again."""
+        file that no process can open again."""
         if self._file is not None and file_at(self._path) != self._file:
             raise StoreUnavailable(
                 f"the store's file {self._path} was deleted or replaced while it was open: nothing is written "
@@ -71,7 +73,8 @@ class Link:
             )
 
     def drop(self) -> None:
-        """Closes it; the next use opens another. After a failed fsync the old one may believe what the disk forgot."""
+        """Closes the connection; the next use opens another. After a failed fsync the old one may believe what the disk
+        forgot."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(apsw.Error):
@@ -79,8 +82,8 @@ class Link:
         self.board.close()
 
     def changes(self) -> int:
-        """Changes whenever another connection has written. Every write goes to the log, so that a log as it was at the
-        last look needs no question: an idle process looks often, and mostly nothing has happened."""
+        """Changes whenever another connection has written. Every write goes to the log, so an unchanged log needs no
+        query: an idle process looks often, and mostly nothing has happened."""
         log = _log_at(self._log)
         if log is not None and log == self._log_seen:
             return self.changes_seen
@@ -96,7 +99,7 @@ class Link:
         return self.changes_seen
 
     def checkpoint(self) -> None:
-        """Moves the log into the file, as far as readers allow."""
+        """Copies the log into the file, as far as readers allow."""
         pages = self.wal_pages
         is_urgent = pages >= URGENT_PAGES
         self.wal_pages = 0  # the next commit counts again
@@ -126,8 +129,8 @@ class Link:
 
 
 def _log_at(path: str) -> tuple[int, int, int] | None:
-    """How the log stands; None if that cannot tell of the next write. The time of a file moves in ticks: a write just
-    before a look and one just after it may leave the same."""
+    """The state of the log; None if it cannot reveal the next write. File times move in ticks: a write just before a
+    look and one just after it may leave the same time."""
     try:
         found = os.stat(path)  # noqa: PTH116 as below
     except OSError:
@@ -137,7 +140,7 @@ def _log_at(path: str) -> tuple[int, int, int] | None:
 
 
 def file_at(path: str) -> tuple[int, int] | None:
-    """Which file is there, by device and number; None if none is."""
+    """Device and number of the file there; None if there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 asked for every transaction, and a `Path` takes twice as long
     except FileNotFoundError:

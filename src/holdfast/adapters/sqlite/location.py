@@ -1,4 +1,4 @@
-"""Where the store's file is, and whether SQLite can be trusted there. Decided before anything is opened or written.
+"""Where the store's file is, and whether SQLite is safe there. Checked before anything is opened or written.
 
 The file is never opened here when it exists: closing a plain descriptor drops the locks that this process holds on the
 file through SQLite.
@@ -20,14 +20,14 @@ NETWORK_FILESYSTEMS = frozenset(
     "fuse.seaweedfs fuse.sshfs gfs gfs2 glusterfs gpfs lustre ncpfs nfs nfs3 nfs4 ocfs2 orangefs pvfs2 smb smb2 smb3 "
     "smbfs sshfs webdav".split()
 )
-"""Filesystems whose locks or shared memory SQLite's write-ahead log cannot rely on."""
+"""Filesystems on which SQLite's write-ahead log cannot rely on locks or shared memory."""
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _PREFIX = "sqlite:///"
 
 
 class Location(msgspec.Struct, frozen=True):
-    """A place for a store: the resolved path of its file, and the address people know it by."""
+    """The resolved path of a store's file, and the address that users know."""
 
     path: Path
     url: str
@@ -35,7 +35,7 @@ class Location(msgspec.Struct, frozen=True):
 
 
 def locate(address: str | os.PathLike[str]) -> Location:
-    """The place an address names. Symbolic links are followed once, here."""
+    """The location that an address names. Symbolic links are followed once, here."""
     text = _path_in(os.fspath(address))
     if text == ":memory:":
         import tempfile  # not light, and a file of its own needs none
@@ -47,7 +47,7 @@ def locate(address: str | os.PathLike[str]) -> Location:
 
 
 def check_place(path: Path) -> None:
-    """Raises `StoreRefused`, saying why, if a store cannot live there."""
+    """Raises `StoreRefused`, with the reason, if a store cannot be kept there."""
     folder = path.parent
     if not folder.is_dir():
         raise StoreRefused(f"cannot open the store {path}: the folder {folder} does not exist. Create it first.")
@@ -72,7 +72,7 @@ def check_place(path: Path) -> None:
 
 
 def make_private(path: Path) -> None:
-    """Makes the file if it is missing, readable by its owner alone. SQLite gives its log the same mode."""
+    """Makes the file if it is missing, readable only by its owner. SQLite gives its log the same mode."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
@@ -85,7 +85,7 @@ def make_private(path: Path) -> None:
 
 
 def filesystem_of(path: Path, mounts: str) -> str:
-    """The type of the filesystem that holds the path, by the text of /proc/self/mountinfo; empty if it does not say."""
+    """The type of the filesystem that holds the path, from the text of /proc/self/mountinfo; empty if unknown."""
     found, depth = "", -1
     for line in mounts.splitlines():
         left, separator, right = line.partition(" - ")

@@ -1,4 +1,4 @@
-"""Into inboxes: every message is stored and its run woken in the same transaction, or not at all."""
+"""Writing into inboxes: a message is stored and its run woken in the same transaction, or not at all."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Pu
 from holdfast.ports.journal import Commit
 
 CALLS = frozenset({"cancel", "pause"})
-"""Messages that a run at the gate of its queue gets at once."""
+"""Kinds of messages that a run at the gate of its queue gets at once."""
 
 
 def send(transaction: Transaction, message: Message) -> Delivery:
-    """Stores the message under the run's next number and wakes the run. The same id again changes nothing."""
+    """Stores the message under the run's next number and wakes the run. Sending the same id again changes nothing."""
     target = transaction.row(sql.TARGET, (message.run,))
     if target is None:
         return Missing()
@@ -41,7 +41,8 @@ def send(transaction: Transaction, message: Message) -> Delivery:
 
 
 def tell_sender(transaction: Transaction, commit: Commit, message: Message, refused: Ended | Missing) -> None:
-    """Of a message of its own turn, which is stored: a run that ended with it keeps that, and is not woken."""
+    """Tells the sender the outcome of a message from its own turn. A run that ended with that turn keeps the outcome
+    and is not woken."""
     why = refused.status.value if isinstance(refused, Ended) else "missing"
     last = transaction.row(sql.FENCE, (commit.no,))[2] + 1
     body = with_status(message.reply, why)
@@ -80,7 +81,7 @@ def replace(transaction: Transaction, message: Message, place: int) -> Delivery:
 
 
 def publish(transaction: Transaction, publication: Publication) -> list[str]:
-    """To every current watcher; a run that waits twice on the topic is sent a message for each wait."""
+    """Sends to every open wait. A run with two waits on the topic gets two messages."""
     found: dict[str, None] = {}
     for run, key, _ in transaction.rows(sql.WATCHERS, (publication.topic,)):
         found[run] = None

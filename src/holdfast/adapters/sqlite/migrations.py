@@ -1,7 +1,7 @@
 """The schema, as the sum of its migrations. Forward only: each is one transaction, and the file says how far it got.
 
-Two processes that start at once both come here; the second waits for the first, finds the work done, and continues. A
-file of a newer Holdfast, or of another program, is refused before anything is written.
+Two processes that start at once both come here; the second waits for the first and then finds the work done. A file of
+a newer Holdfast, or of another program, is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema
 
 APPLICATION_ID = 0x484F4C44
-"""In the header of every store's file: "HOLD"."""
+"""The application id in the header of every store's file: "HOLD"."""
 
 _FIRST = """
 -- One row per run. The hot update of a commit changes only columns that no index holds (next_ordinal, doing,
@@ -322,11 +322,11 @@ ALTER TABLE uniques ADD COLUMN latest INTEGER;
 _SEVENTH = LIMITS + STREAMS + _ANSWERS + QUEUES_SCHEMA + _GATHERING
 
 MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
-"""The n-th brings a file from version n to n + 1. A published one never changes."""
+"""The n-th migration brings a file from version n to n + 1. A published one never changes."""
 
 
 def schema_version(connection: apsw.Connection | None, path: Path) -> Schema:
-    """How far the file has got; `StoreRefused` if this code must not touch it. Writes nothing."""
+    """The version of the file. Raises `StoreRefused` if this code must not touch it. Writes nothing."""
     latest = len(MIGRATIONS)
     if connection is None:
         return Schema(0, latest)
@@ -344,7 +344,7 @@ def schema_version(connection: apsw.Connection | None, path: Path) -> Schema:
 
 
 def check_version(connection: apsw.Connection, path: Path, *, auto_migrate: bool) -> bool:
-    """Whether the file needs a migration; `StoreRefused` if it may not have it. Writes nothing."""
+    """Whether the file needs a migration. Raises `StoreRefused` if it needs one and may not get it. Writes nothing."""
     schema = schema_version(connection, path)
     if schema.pending and not auto_migrate:
         raise StoreRefused(
@@ -356,7 +356,7 @@ def check_version(connection: apsw.Connection, path: Path, *, auto_migrate: bool
 
 
 def migrate(connection: apsw.Connection, migrations: tuple[str, ...] = MIGRATIONS) -> None:
-    """Brings the file to the latest version, one transaction a step."""
+    """Migrates the file to the latest version, one transaction per step."""
     while True:
         begin(connection)
         try:

@@ -26,7 +26,8 @@ from holdfast.ports.condition import Schema
 
 
 def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: Durability) -> Location:
-    """A place whose file exists, is ours, and has the latest schema. `StoreRefused` says why not."""
+    """A location whose file exists, is ours, and has the latest schema. Raises `StoreRefused` with the reason
+    otherwise."""
     if durability not in get_args(Durability):
         raise InvalidInput(f"durability={durability!r}: use 'full' (the default), 'normal' or 'off'.")
     location = locate(address)
@@ -42,7 +43,7 @@ def prepare(address: str | os.PathLike[str], *, auto_migrate: bool, durability: 
 
 
 def schema_of(address: str | os.PathLike[str]) -> Schema:
-    """The schema of a store, without changing it; a file that is missing has none."""
+    """The schema version of a store; 0 if the file is missing. Changes nothing."""
     location = locate(address)
     if location.folder is not None:  # a store of this process only: made with the latest schema, and gone again
         discard(location)
@@ -61,7 +62,7 @@ def schema_of(address: str | os.PathLike[str]) -> Schema:
 
 
 def discard(location: Location) -> None:
-    """A store of this process only goes with its folder."""
+    """Removes the folder of a store that belongs to this process only."""
     if location.folder is not None:
         import shutil  # not light
 

@@ -1,4 +1,4 @@
-"""What an event loop has asked of the writer, gathered for one turn of the loop."""
+"""What an event loop has asked of the writer, collected for one pass of the loop."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from holdfast.adapters.sqlite.transaction import Operation
 
 
 class Request(Work):
-    """Work whose caller waits on an event loop, through `future` if it cannot be done at once."""
+    """Work whose caller waits on an event loop, with `future` if it cannot be done at once."""
 
     __slots__ = ("future",)
 
     future: asyncio.Future[Any]
 
     def outcome(self) -> Any:
-        """What came of it."""
+        """The result, or raises the error."""
         if self.error is not None:
             raise self.error
         return self.result
 
     @property
     def pieces(self) -> Sequence[Work]:
-        """What shares a transaction with others, each with an outcome of its own."""
+        """The work that shares a transaction with others, each with its own outcome."""
         return (self,)
 
     def answer(self) -> None:
-        """Tells the waiter, on the thread of its loop."""
+        """Answers the waiting caller, on the thread of its loop."""
         if self.future.done():  # cancelled meanwhile; what was written stays written
             return
         try:
@@ -41,7 +41,7 @@ class Request(Work):
 
 
 class Batch(Request):
-    """Several operations that one caller waits for: its outcome is the outcome of each, a result or an error."""
+    """Several operations for one caller. Its outcome is the outcome of each: a result or an error."""
 
     __slots__ = ("_pieces",)
 
@@ -55,18 +55,15 @@ class Batch(Request):
         return self._pieces
 
     def outcome(self) -> list[Any]:
-        """What came of each."""
+        """The result or error of each operation."""
         if self.error is not None:
             raise self.error
         return [piece.result if piece.error is None else piece.error for piece in self._pieces]
 
 
 class Outbox:
-    """Requests of one event loop that have not left it yet.
-
-    `is_calm` says that the last request came alone and that a turn of the loop has passed since: the next one need not
-    wait for company.
-    """
+    """Requests of one event loop that are not sent yet. `is_calm` says that the last request came alone and that a pass
+    of the loop has ended since: the next one need not wait for others."""
 
     __slots__ = ("is_calm", "loop", "requests")
 
@@ -76,7 +73,8 @@ class Outbox:
         self.is_calm: bool = False
 
     def was_calm(self) -> bool:
-        """Whether the outbox is calm. If so, it is so again only a turn of the loop later: no caller starves others."""
+        """Whether the outbox is calm. If so, it is calm again only a pass of the loop later, so that no caller starves
+        others."""
         if not self.is_calm or self.requests:
             return False
         self.is_calm = False
@@ -84,7 +82,7 @@ class Outbox:
         return True
 
     def emptied(self) -> list[Request]:
-        """What was in it. It is empty before anything is done with them, whatever happens then."""
+        """Empties the outbox and returns what was in it, before anything is done with the requests."""
         requests, self.requests = self.requests, []
         self.is_calm = len(requests) == 1
         return requests

@@ -1,4 +1,4 @@
-"""The overview of a SQLite store. What counts runs is off the event loop."""
+"""The overview of a SQLite store. Counting runs off the event loop."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEWS = "SELECT seq, id FROM events JOIN runs ON runs.no = events.run WHERE seq >
 
 
 class Looking(ABC):
-    """The part of a SQLite store that sees it as a whole."""
+    """The part of a SQLite store that counts and summarises."""
 
     @abstractmethod
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
@@ -53,7 +53,7 @@ class Looking(ABC):
         return overview.spread_of(rows, buckets, at_most)
 
     async def final_seq(self) -> int:
-        """See `ports.overview`. One writer at a time: what is there is final."""
+        """See `ports.overview`. With one writer at a time, every row is final."""
         ((newest,),) = self._read(lambda connection: fetch(connection, sql.NEWEST_SEQ))
         return newest or 0
 

@@ -1,4 +1,4 @@
-"""The tables of queues: one migration."""
+"""The tables of queues, which are one migration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SQL about queues with rules: `core.gate` decides, this counts and writes down. See `statements` for what locks."""
+"""SQL about queues with rules: `core.gate` decides, this counts and records. See `statements` about locks."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What is asked instead when a text in the file turns out not to be UTF-8: the same questions, with texts as the bytes
-they are stored as. A statement is never put together from values; each has its twin here."""
+"""Variants of statements, used when a text in the file is not UTF-8: the same queries, with texts as their stored
+bytes. No statement is built from values; each variant is written out here."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ SHOWN: dict[str, tuple[str, tuple[int, ...]]] = {
     condition_sql.BACKLOG: (_BACKLOG, (0, 1, 2, 4)),
     upkeep_sql.ENDED_ROOTS: (_ENDED_ROOTS, (0,)),
 }
-"""Those whose texts are shown as far as they can be, and which columns are texts."""
+"""Statements whose texts are shown as far as possible, and which of their columns are texts."""
 
 DONE = frozenset((suspects_sql.FREE, suspects_sql.FREE_SUSPECTS, sql.RELEASE, sql.RELEASE_ALL, sql.RECALL))
-"""Those that have made all their changes before they return the first row. No listener is told of these then; a reader
-finds them."""
+"""Statements that make all their changes before they return the first row. Their listeners are not told; polling finds
+the changes."""
 
 # unreadable ready: texts by which claims look for runs. Reads every run that may be claimed.
 CLAIMED_BY = """

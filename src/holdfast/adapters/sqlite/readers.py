@@ -19,7 +19,7 @@ _PATIENCE = 2.0
 
 
 class Readers:
-    """As many connections as there are reads at the same time, up to a limit, kept for the next ones."""
+    """One connection per concurrent read, up to a limit, kept for later reads."""
 
     def __init__(self, path: Path, most: int = 10) -> None:
         self._path = path
@@ -28,7 +28,7 @@ class Readers:
         self._is_closed = False
 
     def read(self, ask: Callable[[apsw.Connection], T]) -> T:
-        """What `ask` finds. It must not keep the connection, nor a cursor of it."""
+        """What `ask` returns. It must not keep the connection or a cursor."""
         if self._is_closed:
             raise StoreUnavailable("this store was closed. Open it again to continue.")
         with self._free:
@@ -58,7 +58,7 @@ class Readers:
         return answer
 
     def close(self) -> None:
-        """Closes those that are not lent; a lent one is closed when it comes back."""
+        """Closes the free connections; a lent one is closed when it is returned."""
         self._is_closed = True
         while self._idle:
             _close(self._idle.pop())

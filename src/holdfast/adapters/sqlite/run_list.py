@@ -1,4 +1,4 @@
-"""Listing runs: a statement put together from constant conditions, newest first, with a cursor for the next page."""
+"""Lists of runs: a statement built from constant conditions, newest first, with a cursor for the next page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.ports.runs import Filter, Page
 
 
 def page(connection: apsw.Connection, which: Filter, after: str, limit: int) -> Page:
-    """The runs after the cursor that the filter lets through."""
+    """The runs after the cursor that match the filter."""
     parts, values = conditions(which)
     ending = run_list.in_order(which, after, parts, values)
     statement = "\n".join((sql.LIST_RUNS, *parts, ending))

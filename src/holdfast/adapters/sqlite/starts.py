@@ -58,7 +58,7 @@ class CreateRun(msgspec.Struct, frozen=True):
         return Existing(run)
 
     def _brought(self, transaction: Transaction, run: RunRow, first: Commit) -> Made:
-        """The row is as the turn leaves it; now what else the turn brings."""
+        """Writes what else the turn brings. The row is already as the turn leaves it."""
         seq = transaction.connection.last_insert_rowid()
         commit = msgspec.structs.replace(first, no=run.no)
         if commit.blobs:

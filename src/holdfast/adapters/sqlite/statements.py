@@ -1,6 +1,7 @@
-"""All SQL of the store, named. There is one writer at a time: "locks" below says which tables a statement changes.
+"""All SQL of the store, each statement with a name. There is one writer at a time: "locks" below says which tables a
+statement changes.
 
-Values are always bound. A list is the only statement put together at run time, from the fragments at the end.
+Values are always bound. Only lists are built at run time, from the fragments at the end.
 """
 
 from __future__ import annotations

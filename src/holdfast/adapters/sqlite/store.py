@@ -1,4 +1,4 @@
-"""The SQLite store: the ports' verbs, each one operation of the writer or one question to a reader.
+"""The SQLite store: the verbs of the ports, each one operation of the writer or one query of a reader.
 
 A store belongs to the process that opened it. A forked child must open its own: SQLite's locks are not inherited.
 """
@@ -78,9 +78,9 @@ async def open_sqlite(
 ) -> SqliteStore:
     """Opens the store at a path or URL (`sqlite:///file.db`, `sqlite:////folder/file.db`, `sqlite:///:memory:`).
 
-    Makes the file if it is missing and brings its schema up to date. `durability="normal"` syncs at checkpoints only:
-    a power cut may then take the last commits. At most `max_connections` are open for reading; writing has its own.
-    `StoreRefused` says why a file cannot be used.
+    Makes the file if it is missing and brings its schema up to date. `durability="normal"` syncs at checkpoints only: a
+    power cut may then lose the last commits. At most `max_connections` are open for reading; writing has its own.
+    Raises `StoreRefused` with the reason if a file cannot be used.
     """
     location = await asyncio.to_thread(prepare, address, auto_migrate=auto_migrate, durability=durability)
     chosen = "off" if location.folder else durability
@@ -109,7 +109,7 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
 
     @property
     def url(self) -> str:
-        """Where it is."""
+        """The address of the file."""
         return self._location.url
 
     @property
@@ -118,16 +118,16 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
         return self._clock
 
     def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Hints after each commit of this process, from the thread that made it."""
+        """Calls the listener with hints after each commit of this process, on the committing thread."""
         return self._listeners.add(listener)
 
     def changes(self) -> int:
-        """Rises when another connection wrote; of this process that is only the heartbeat."""
+        """Grows when another connection wrote; within this process that is only the heartbeat."""
         self._check_process()
         return self._writer.changes()
 
     async def close(self) -> None:
-        """Finishes what was accepted, closes every connection."""
+        """Finishes all accepted work and closes every connection."""
         self._check_process()
         self._writer.flush()
         self._readers.close()
@@ -260,7 +260,7 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
         return SqliteHeart(instance, ttl, self._link(), self._clock, self._listeners.tell)
 
     async def claim(self, request: ClaimRequest) -> Claims:
-        """See `ports.leases`. `max_claims` changes nothing here: such a run is taken too."""
+        """See `ports.leases`. `max_claims` has no effect here: such a run is claimed too."""
         worker, limit, shares = request.worker, request.limit, self._claimers[request.worker.instance]
         if limit <= 0 or not request.only:
             now = micros(self._clock.now())
@@ -312,7 +312,7 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
         return await self._write(lambda transaction: leases.release_all(transaction, instance), is_large=True)
 
     async def workers(self) -> Sequence[WorkerRow]:
-        """See `ports.leases`; of the live and of the others, those that started first come first."""
+        """See `ports.leases`. Live workers come first, each group by its start."""
         boot, second = leases.boot_micros(self._clock)
         rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
         return sorted(rows, key=lambda row: not row.is_live)
@@ -362,12 +362,12 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
         return open_writable(self._location.path, self._durability)
 
     def _check_writable(self) -> None:
-        """A caller that has borrowed the only write transaction would wait for itself."""
+        """Raises if the caller has borrowed the only write transaction: it would wait for itself."""
         self._check_process()
         held, lent = holding.get(), self._writer.lent
         if held is not None and lent is not None and lent.is_open and held.connection is lent.connection:
             raise NotAllowedHere(
-                "this code holds the only write transaction of the store, so another write would wait for ever. Start "
+                "this code holds the only write transaction of the store, so another write could never begin. Start "
                 "runs with connection=…, and do everything else before or after the transaction."
             )
 
@@ -381,7 +381,7 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
 
 
 def _is_large(commit: Commit) -> bool:
-    """Not for an event loop: it would stand still meanwhile."""
+    """Whether the work is too large for an event loop, which it would block."""
     return bool(commit.blobs) or len(commit.children) > _MANY
 
 

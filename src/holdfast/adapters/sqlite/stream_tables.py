@@ -1,4 +1,4 @@
-"""The tables of streams, a part of the migration that brought them. They never change."""
+"""The tables of streams, part of the migration that added them. This text never changes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ APPEND = """
 INSERT INTO streams (run, name, first_offset, end_offset, step, attempt, epoch, parts, checksum)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-# settle: what became of an attempt, with its turn. Locks stream_spans.
+# settle: the outcome of an attempt, with its turn. Locks stream_spans.
 SETTLE = """
 INSERT INTO stream_spans (run, name, end_offset, first_offset, step, attempt, is_completed) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
@@ -152,11 +152,11 @@ def _append(transaction: Transaction, flush: Flush, refused: set[tuple[int, str]
 
 
 def stream(transaction: Transaction, commit: Commit) -> None:
-    """What a turn brings to streams."""
+    """Writes what a turn brings to streams."""
     for sent in commit.parts:
         end = _end(transaction, commit.no, sent.name)
         packed = sent.packed
-        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, packed)
+        checksum = parts_checksum(commit.row.run, sent.name, "", sent.attempt, commit.row.epoch, packed)
         facts: tuple[Any, ...] = ("", sent.attempt, commit.row.epoch, packed, checksum)
         transaction.run(APPEND, (commit.no, sent.name, end, end + len(sent.values), *facts))
     for settled in commit.spans:

@@ -1,4 +1,4 @@
-"""SQL about the deaths of instances, and what they say about runs: `core.suspicion` decides, this writes it down."""
+"""SQL about dead instances and suspect runs: `core.suspicion` decides, this records."""
 
 from __future__ import annotations
 

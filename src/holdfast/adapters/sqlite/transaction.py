@@ -1,4 +1,4 @@
-"""What an operation of the writer is given: the connection inside a write transaction, its time, and its hints."""
+"""What an operation of the writer receives: the connection inside a write transaction, its time, and its hints."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ T = TypeVar("T")
 
 
 class Transaction:
-    """One write transaction, which operations of several callers may share.
-
-    `is_again` says that an earlier try of the same operation may have been committed: its outcome was lost.
-    """
+    """One write transaction, which operations of several callers may share. `is_again`: an earlier try of the same
+    operation may have been committed, and its outcome was lost."""
 
     __slots__ = ("_now", "clock", "connection", "hints", "is_again")
 
@@ -37,7 +35,7 @@ class Transaction:
         return self._now
 
     def run(self, statement: str, values: Bindings = ()) -> None:
-        """For its effect."""
+        """Executes a statement for its effect."""
         run(self.connection, statement, values)
 
     def row(self, statement: str, values: Bindings = ()) -> Any:
@@ -50,9 +48,9 @@ class Transaction:
         return fetch(self.connection, statement, values)
 
     def hint(self, run: str) -> None:
-        """Listeners are to hear of this run once the transaction is durable."""
+        """Tells listeners of this run once the transaction is durable."""
         self.hints[run] = None
 
 
 Operation: TypeAlias = Callable[[Transaction], T]
-"""Work for the writer. It reads before it writes, and when it raises a `HoldfastError` it has written nothing."""
+"""Work for the writer. It reads before it writes; if it raises a `HoldfastError`, it has written nothing."""

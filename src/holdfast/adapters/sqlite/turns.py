@@ -1,8 +1,8 @@
 """Commit: one turn of one run, and everything that becomes visible with it.
 
-The common turn is two statements: the fenced update of the run and the insert of its row. What else a turn may bring
-costs only the turns that bring it. Every update is the fence: it finds the run at this epoch and ordinal, after the row
-that the turn follows, and not ended, or nothing is written and the row says why.
+The common turn is two statements: the fenced update of the run and the insert of its row. Everything else costs only
+the turns that bring it. Every update is the fence: it applies only if the run has this epoch and ordinal, still ends
+with the row that the turn follows, and has not ended. Otherwise nothing is written, and the run's row says why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from holdfast.ports.row import RowAfter, row_after
 
 
 def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
-    """The turn, all of it, or a verdict that says why nothing was written."""
+    """Commits the whole turn, or returns a verdict that says why nothing was written."""
     found = _move_run(transaction, commit)
     if found is None:
         return _refusal(transaction, commit)
@@ -46,7 +46,8 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
 
 
 def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
-    """What a turn brings beside its row, whose blobs are stored. Returns the run's `inbox_last` after it."""
+    """Writes what a turn brings besides its row; its blobs are stored already. Returns the run's `inbox_last`
+    afterwards."""
     if commit.references:
         refer(transaction, commit.no, ("row", commit.row.ordinal, ""), commit.references)
     if commit.is_consuming:
@@ -65,7 +66,8 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
 
 
 def _move_run(transaction: Transaction, commit: Commit) -> Any:
-    """The fenced update; `inbox_last` of the run (of an end, also what to see to), or None if it did not apply."""
+    """Runs the fenced update. Returns the run's `inbox_last` (at an end, also what remains to be done), or None if the
+    update did not apply."""
     row, facts = commit.row, commit.projection
     values: tuple[Any, ...] = (
         facts.doing,
@@ -98,7 +100,7 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
 
 
 def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
-    """The values of `LEAVE` beyond those of every turn: both outcomes of the rule, as they are stored."""
+    """The values of `LEAVE` beyond those of every turn: both outcomes of the rule, in stored form."""
     read, unread = due_at(after.read, now), due_at(after.unread, now)
     return (
         commit.inbox_seen,
@@ -112,7 +114,7 @@ def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
 
 
 def _refusal(transaction: Transaction, commit: Commit) -> Verdict:
-    """Why the update found nothing; or, if the very same turn is stored already, that it is."""
+    """Why the update found nothing; or that this very turn is already stored."""
     row = commit.row
     run = transaction.row(sql.REFUSAL, (commit.no,))
     if run is None:
@@ -128,7 +130,7 @@ def _refusal(transaction: Transaction, commit: Commit) -> Verdict:
 
 
 def _reach_out(transaction: Transaction, commit: Commit) -> int:
-    """Children and messages. Returns the run's `inbox_last` after them, since it may write to itself."""
+    """Starts children and sends messages. Returns the run's `inbox_last` afterwards, since it may write to itself."""
     for child in commit.children:
         start_child(transaction, child, commit.row.ordinal)
     for message in commit.messages:

@@ -1,4 +1,4 @@
-"""Statements about unique values: which open run has one. Only starts that name a value execute them."""
+"""Statements about unique values: which open run has one. Only starts with a unique value execute them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The updates of a SQLite store: questions to runs, and what became of them."""
+"""The updates of a SQLite store: questions to runs, and their answers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.ports.updates import Question, StoredAnswer, UpdateAnswer, checked
 
 T = TypeVar("T")
 
-# ask: with the message, so that its sender finds what became of it. Locks answers.
+# ask: with the message, so that its sender finds its outcome. Locks answers.
 ASK = """
 INSERT INTO answers (run, message, asked, outcome, value, blob, checksum) VALUES (?, ?, ?, '', x'', '', ?)
 """
@@ -42,12 +42,12 @@ REFUSE = "UPDATE inbox SET kind = 'refused', checksum = ? WHERE run = ? AND no =
 
 
 def ask(transaction: Transaction, run: str, no: int, message: str, asks: bytes) -> None:
-    """The question of a message that is stored."""
+    """The question in a stored message."""
     transaction.run(ASK, (no, message, asks, answer_checksum(run, message, "", b"", "")))
 
 
 def settle(transaction: Transaction, run: str, no: int, answers: Iterable[UpdateAnswer]) -> None:
-    """What became of questions; who waits for one is told."""
+    """Records the outcomes of questions, and tells the runs that wait for them."""
     for one in answers:
         stored = (one.outcome, one.value, one.blob)
         transaction.run(ANSWER, (no, one.message, *stored, answer_checksum(run, one.message, *stored)))

@@ -19,6 +19,7 @@ from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, segments_of
 from holdfast.ports.blobs import BlobData
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
+from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, LargeRun, Part, Removed, Space
 
@@ -36,7 +37,7 @@ class PutSnapshot(msgspec.Struct, frozen=True):
     references: Sequence[str]
 
     def __call__(self, transaction: Transaction) -> bool:
-        """Whether it was taken."""
+        """Stores the snapshot. Returns whether it was accepted."""
         snapshot = self.snapshot
         values = (self.run, snapshot.ordinal, snapshot.checksum, snapshot.body)
         if transaction.row(sql.PUT_SNAPSHOT, values) is None:
@@ -64,7 +65,7 @@ class Compact(msgspec.Struct, frozen=True):
     references: Sequence[str]
 
     def __call__(self, transaction: Transaction) -> int:
-        """How many rows went."""
+        """Compacts. Returns how many rows were removed."""
         run, row = self.run, self.row
         values = (run, row.ordinal, row.epoch, row.at, row.checksum, row.format, row.body)
         if not are_stored(transaction, segments_of(row)):
@@ -87,7 +88,8 @@ class Compact(msgspec.Struct, frozen=True):
 
 
 def is_expired(rows: Any, root: str, now: int, keep: int | None, *, is_asked: bool = False) -> bool:
-    """Whether retention may take the tree; `is_asked`: whether it has ended. `rows` asks the connection at hand."""
+    """Whether retention may remove the tree; with `is_asked`, whether it has ended. `rows` queries the given
+    connection."""
     found = rows(sql.ROOT, (root,))
     if not found:
         return False
@@ -100,14 +102,14 @@ def is_expired(rows: Any, root: str, now: int, keep: int | None, *, is_asked: bo
 
 
 class RemoveTree(msgspec.Struct, frozen=True):
-    """One tree of `Upkeep.remove`, judged again."""
+    """Removes one tree for `Upkeep.remove`, after checking it again."""
 
     root: str
     keep: int | None
     is_asked: bool = False
 
     def __call__(self, transaction: Transaction) -> Removed:
-        """What went."""
+        """Removes the tree. Returns what was removed."""
         root = self.root
         if not is_expired(transaction.rows, root, transaction.now, self.keep, is_asked=self.is_asked):
             return Removed()
@@ -127,7 +129,7 @@ class RemoveTree(msgspec.Struct, frozen=True):
 
 
 def collect(transaction: Transaction, before: int, limit: int) -> Collected:
-    """`Upkeep.collect`: the one writer cannot be overtaken by a commit between looking and removing."""
+    """`Upkeep.collect`. With one writer, no commit comes between looking and removing."""
     loose = transaction.rows(sql.LOOSE, (before, limit))
     for name, _ in loose:
         transaction.run(sql.DROP_BLOB, (name,))
@@ -137,7 +139,7 @@ def collect(transaction: Transaction, before: int, limit: int) -> Collected:
 
 
 def collectable(connection: apsw.Connection, before: int) -> Collected:
-    """How much it would remove."""
+    """How much `collect` would remove."""
     loose = fetch(connection, sql.LOOSE, (before, _ALL))
     return Collected(len(loose), sum(size for _, size in loose))
 
@@ -173,6 +175,10 @@ def contents(connection: apsw.Connection, run: int) -> Contents | None:
         held={holder: frozenset(names) for holder, names in held.items()},
         snapshot=Snapshot(*snapshots[0]) if snapshots else None,
         answers=[StoredAnswer(*row) for row in fetch(connection, sql.KEPT_ANSWERS, (run,))],
+        spans=[
+            (name, StoredSpan(step, attempt, first, end, bool(is_completed)))
+            for name, step, attempt, first, end, is_completed in fetch(connection, sql.KEPT_SPANS, (run,))
+        ],
     )
 
 

@@ -1,5 +1,5 @@
-"""The SQL of snapshots, compaction, retention and collection, named as in `statements`, and kept apart from what runs
-need: none of it is on their path."""
+"""The SQL of snapshots, compaction, retention and collection, named as in `statements`, and separate from what runs
+need on their hot path."""
 
 from __future__ import annotations
 
@@ -40,6 +40,10 @@ SELECT no, id, kind, body, coalesce(consumed_ordinal, 0), checksum FROM inbox WH
 """
 KEPT_VALUES = "SELECT name, value, blob, checksum FROM exposed WHERE run = ? ORDER BY name"
 KEPT_ANSWERS = "SELECT message, asked, outcome, value, blob, checksum FROM answers WHERE run = ? ORDER BY message"
+KEPT_SPANS = """
+SELECT name, step, attempt, first_offset, end_offset, is_completed FROM stream_spans WHERE run = ?
+ORDER BY name, end_offset
+"""
 KEPT_WATCHES = "SELECT topic, key, since FROM watchers WHERE run = ? ORDER BY rowid"
 KEPT_BLOBS = "SELECT holder, blob FROM blob_blobs WHERE holder IN (SELECT blob FROM run_blobs WHERE run = ?)"
 KEPT_ADOPTIONS = "SELECT watcher, key, message FROM adoptions WHERE run = ?"

@@ -5,11 +5,12 @@
     await run(operation) ──▶ the loop's outbox ── one alone, writer idle ──▶ inline, on the caller's thread
                                     └──────────── else ──▶ queue ──▶ writer thread: one transaction for all
 
-An outbox is emptied one turn of its event loop later, so requests made together travel together, and a lone one saves
-the hops to the thread and back (0.1 ms). While requests keep coming one by one they do not even wait that turn. The
-inline path tries once and never waits: if another process writes, the request goes to the thread, which may wait.
-The holder of `_lock` owns the connection. Answers are given only after COMMIT. There is no timer: while one transaction
-is synced, the next one gathers. A transaction that is lent waits in the same queue, and then the others wait for it.
+An outbox is emptied one pass of its event loop later, so concurrent requests share a transaction, and a lone one saves
+the hops to the thread and back (0.1 ms). While requests keep coming one by one they do not even wait for that pass. The
+inline path tries once and never waits: if another process writes, the request goes to the thread, which may wait. The
+holder of `_lock` owns the connection. Answers are given only after COMMIT. There is no timer: while one transaction is
+synced, requests for the next one collect. A transaction that is lent waits in the same queue, and then the others wait
+for it.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class Writer:
         self._thread.start()
 
     async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
-        """The operation's result, once it is durable. A large one never runs on the caller's thread."""
+        """Returns the operation's result once it is durable. A large one never runs on the caller's thread."""
         outbox = self._outbox()
         request = Request(operation, is_large=is_large)
         if not is_large and outbox.was_calm() and self._run_inline(request):
@@ -69,8 +70,8 @@ class Writer:
         return found
 
     async def run_all(self, operations: Sequence[Operation[T]]) -> list[T | Exception]:
-        """What came of each operation, once it is durable: its result, or its error. They share a transaction, but if
-        one spoils it each has its own. Never on the caller's thread."""
+        """Returns the result or error of each operation once it is durable. They share a transaction; if one makes it
+        fail, each gets its own. Never on the caller's thread."""
         request = Batch(operations)
         found: list[T | Exception] = await self._gathered_in(self._outbox(), request)
         return found
@@ -92,7 +93,8 @@ class Writer:
         return request.future
 
     def run_now(self, operation: Operation[T]) -> T | None:
-        """The operation's result, durable, if it could be done on this thread at once; else None, and it was not."""
+        """Returns the operation's durable result if it could run on this thread at once; otherwise None, and it did not
+        run."""
         if self._is_closed:
             raise _closed()
         work = Work(operation)
@@ -104,7 +106,7 @@ class Writer:
         return result
 
     async def lend(self, connect: Callable[[], apsw.Connection]) -> LentTransaction:
-        """A write transaction on a connection of its own, once it has begun. Others wait until it ends."""
+        """A write transaction on a separate connection, once it has begun. Other writers wait until it ends."""
         granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         loan = LentTransaction(connect, self._clock, self._on_commit, granted)
         with self._gate:
@@ -115,7 +117,7 @@ class Writer:
         return loan
 
     def changes(self) -> int:
-        """Rises when another connection has written; while the connection is busy, the last value seen."""
+        """Grows when another connection has written; while the connection is busy, the last value seen."""
         if not self._lock.acquire(blocking=False):
             return self._link.changes_seen
         try:
@@ -124,13 +126,13 @@ class Writer:
             self._lock.release()
 
     def flush(self) -> None:
-        """Sends what this thread's event loop has gathered."""
+        """Sends what this thread's event loop has collected."""
         outbox = self._of_thread.outbox
         if outbox is not None:
             self._hand_over(outbox.emptied())
 
     def close(self) -> None:
-        """Finishes what was accepted, then lets go of the connection. Blocks."""
+        """Finishes all accepted work, then closes the connection. Blocks."""
         with self._gate:
             was_closed, self._is_closed = self._is_closed, True
         if was_closed:
@@ -206,7 +208,7 @@ class Writer:
                 self.lent = None
 
     def _gathered(self) -> tuple[list[Request], LentTransaction | None, bool]:
-        """What waits, once something does, up to the first loan; that; and whether it is the last."""
+        """Waits for work. Returns the work up to the first loan, that loan, and whether it is the last."""
         requests: list[Request] = []
         found = self._queue.get()
         with suppress(Empty):
@@ -222,7 +224,7 @@ class Writer:
 
 
 def _answer(requests: list[Request]) -> None:
-    """One wake-up per event loop, whatever the number of answers."""
+    """Answers all waiting callers, with one wake-up per event loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
     for request in requests:
         by_loop.setdefault(request.future.get_loop(), []).append(request)

@@ -1,7 +1,7 @@
 """The clocks of this host.
 
-Wall time is for people, timers and deadlines, and may jump. Leases need seconds that count through a suspend and never
-jump, and a name for the boot they are counted from: after a reboot no lease of the old boot means anything.
+Wall time is for people, timers and deadlines, and may jump. Leases need seconds that continue during a suspend and
+never jump, and an id of the boot they are counted from: after a reboot, leases of the old boot are void.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _since_boot() -> float:
 
 
 def _sysctl(name: str) -> str:
-    """A text value of the BSD kernel, or nothing where there is none."""
+    """A text value of the BSD kernel; empty on other systems."""
     try:
         import ctypes.util  # not light, and only needed here
 

@@ -1,7 +1,7 @@
 """What a forked child inherits and must never touch: connections, and event loops whose threads stayed in the parent.
 
-Whatever is closed there, even by the collector or at the end of the child, is closed on the parent's sockets and files
-too. So these objects are leaked in the child: nothing ever takes them apart.
+Anything that is closed in the child, even by the garbage collector or at exit, is closed on the parent's sockets and
+files too. So the child leaks these objects and never destroys them.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ _owners: WeakSet[object] = WeakSet()
 
 
 def belongs_to_this_process(owner: object) -> None:
-    """From now on a forked child leaks its copy of the owner."""
+    """Makes forked children leak their copy of the owner."""
     _owners.add(owner)
 
 
 def leak(owner: object) -> None:
-    """Keeps an object, and all that it refers to, from ever being taken apart."""
+    """Keeps an object, and all that it refers to, from ever being destroyed."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
 
 
 def refuse_private(url: str, parent: int) -> None:
-    """Refuses a store that lives in the memory of the process that opened it: the child would find an empty one."""
+    """Refuses a store that lives in the memory of the parent process: the child would find an empty one."""
     if url.startswith("memory:") or ":memory:" in url:
         raise StoreRefused(
             f"the store {url} lives in process {parent}, which forked this one ({os.getpid()}), and cannot be seen "

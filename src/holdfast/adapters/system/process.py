@@ -1,7 +1,8 @@
-"""Is that process still there? Answered so that a reused pid, a zombie or another container's pid does not mislead.
+"""Tells whether a process still exists, without being misled by a reused pid, a zombie or a pid of another
+container.
 
-A *mark* tells one process from a later one of the same number: its pid namespace and its start time. Where the system
-does not tell (no /proc), the mark is empty and the number alone is asked for.
+A *mark* tells one process from a later one of the same number: its pid namespace and its start time. On systems without
+/proc the mark is empty and only the pid counts.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ _STATE, _START_TIME = 0, 19  # fields of /proc/<pid>/stat counted after the pare
 
 
 def process_mark(pid: int) -> str:
-    """What tells this process from others that will have its pid; empty if unknown."""
+    """What distinguishes this process from later ones with its pid; empty if unknown."""
     fields = _stat(pid)
     return f"{_pid_namespace()}:{fields[_START_TIME]}" if fields else ""
 
 
 def is_gone(pid: int, mark: str) -> bool:
-    """Whether the process of that pid and mark has certainly ended. In doubt: no."""
+    """Whether the process of that pid and mark has certainly ended. In doubt: False."""
     namespace, _, start = mark.rpartition(":")
     if namespace and namespace != _pid_namespace():
         return False  # the number means another process here
@@ -42,7 +43,7 @@ def _stat(pid: int) -> list[str]:
 
 @functools.lru_cache(maxsize=1)
 def _own_stat(pid: int) -> list[str]:
-    """Of the process that asks, which is alive and began only once: read once, since that takes long."""
+    """The stat of this process, read once because reading it is slow."""
     return _read_stat(pid)
 
 

@@ -1,4 +1,4 @@
-"""Who hears of facts (`ports.telemetry`): the log, and the hooks of an app.
+"""The listeners of facts (`ports.telemetry`): the log, and the hooks of an app.
 
 ::
 

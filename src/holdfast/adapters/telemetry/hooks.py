@@ -1,4 +1,4 @@
-"""A user's `Hook` as a listener: it hears of everything."""
+"""A user's `Hook` as a listener for all facts."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ class HookListener:
 
 
 def heard_by(hooks: Sequence[Hook]) -> Listeners:
-    """The telemetry of an app: the log, and those of its hooks that listen."""
+    """The telemetry of an app: the log, and the hooks that listen."""
     return logged([HookListener(hook) for hook in hooks if has_on(hook)])

@@ -1,4 +1,4 @@
-"""Tells facts to listeners, and contains what they raise."""
+"""Tells facts to listeners, and contains their errors."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.ports.facts import Fact, HookFailed
 from holdfast.ports.telemetry import Listener
 
 KINDS: tuple[type[Fact], ...] = get_args(Fact)
-"""All of them."""
+"""All kinds of facts."""
 
 
 class Listeners:
-    """The `Telemetry` of a process. What is wanted is asked when it is made and at each `refresh`."""
+    """The `Telemetry` of a process. It asks listeners what they want when it is made and at each `refresh`."""
 
     def __init__(self, listeners: Iterable[Listener]) -> None:
         self._listeners = tuple(listeners)
@@ -24,7 +24,7 @@ class Listeners:
         self.refresh()
 
     def refresh(self) -> None:
-        """See `Telemetry`. Mostly nothing has changed."""
+        """See `Telemetry`. Usually nothing has changed."""
         asked = [listener.wanted() for listener in self._listeners]
         if asked != self._asked:
             pairs = list(zip(self._listeners, asked, strict=True))
@@ -41,7 +41,8 @@ class Listeners:
                 self._report(listener, kind, error)
 
     def _report(self, listener: Listener, kind: type[Fact], error: Exception) -> None:
-        """Once for each listener and kind. One that fails on this very fact is not told of it again."""
+        """Reports a failing listener, once for each listener and kind. A listener that fails on this very fact is not
+        told of it again."""
         failure = (listener.name, kind.__name__)
         if failure not in self._failed:
             self._failed.add(failure)

@@ -1,7 +1,7 @@
-"""Facts as lines of the log: level, words and fields of each kind.
+"""Facts as log lines: level, words and fields of each kind.
 
-A failed or paused run is heard at Python's default level too, with the command that shows more. Messages keep their
-arguments apart, so that error trackers group them, and what was raised goes along as `exc_info`. The name of a line is
+A failed or paused run is logged at Python's default level too, with the command that shows more. Messages and arguments
+are separate, so that error trackers can group them, and errors are passed as `exc_info`. The name of a line is
 `record.fact`: structlog keeps its message in `event`.
 """
 
@@ -21,11 +21,11 @@ from holdfast.ports.telemetry import Listener
 
 WORKER, STORE = "holdfast.worker", "holdfast.store"
 FIELDS = ("run", "workflow", "worker", "epoch", "attempt")
-"""What a line carries beside its words, if the fact has it; and the key of a step as `step`."""
+"""The fields of a line besides its words, if the fact has them; the key of a step is `step`."""
 
 
 class Line(msgspec.Struct, frozen=True):
-    """How a kind of fact is said. `args` are for the words; `raised` is the error to show with its traceback."""
+    """How a kind of fact is logged. `args` are for the words; `raised` is the error to show with its traceback."""
 
     name: str
     level: int
@@ -36,7 +36,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class Words(msgspec.Struct, frozen=True):
-    """What one fact says, where that depends on more than its kind."""
+    """The words of one fact, where they depend on more than its kind."""
 
     level: int
     words: str
@@ -51,7 +51,7 @@ class Log:
     name = "logging"
 
     def wanted(self) -> frozenset[type[t.Fact]]:
-        """Those whose level is on."""
+        """The kinds whose level is enabled."""
         worker, store = _LOGGERS
         state = (*map(worker.isEnabledFor, _LEVELS), *map(store.isEnabledFor, _LEVELS))
         known = _WANTED.get(state)
@@ -61,7 +61,7 @@ class Log:
         return frozenset(kind for kind, x in LINES.items() if logging.getLogger(x.logger).isEnabledFor(x.level))
 
     def on(self, fact: t.Fact) -> None:
-        """Says it."""
+        """Logs the fact."""
         line = LINES[type(fact)]
         said = line.args(fact)
         if not isinstance(said, Words):
@@ -75,7 +75,7 @@ class Log:
 
 
 def logged(others: Iterable[Listener] = ()) -> Listeners:
-    """The log, and these."""
+    """Telemetry with the log and these listeners."""
     return Listeners([Log(), *others])
 
 
@@ -107,7 +107,7 @@ def _attempt_failed(fact: t.AttemptFailed) -> tuple[object, ...]:
 
 
 def _attempt_error(fact: t.AttemptFailed) -> BaseException:
-    """Itself; of an attempt in another process, one with the traceback that it left."""
+    """The error itself; for an attempt in another process, one with the traceback that it left."""
     if fact.error is not None:
         return fact.error
     error = errors.StepFailed(
@@ -134,7 +134,7 @@ def _paused(fact: t.RunPaused) -> Words:
 
 def _put_off(fact: t.RunPutOff) -> Words:
     if fact.kind == "contended":
-        return Words(logging.INFO, "run %s: left alone, %s", (fact.run, fact.detail), name=fact.kind)
+        return Words(logging.INFO, "run %s: not touched, %s", (fact.run, fact.detail), name=fact.kind)
     return Words(logging.WARNING, "run %s: put off, %s", (fact.run, fact.detail), name=fact.kind)
 
 
@@ -152,7 +152,7 @@ def _freed(fact: t.RunsFreed) -> tuple[object, ...]:
 
 
 def _checkpoint(fact: t.CheckpointFailed) -> Words:
-    """The first with its traceback; then a line when their number has doubled."""
+    """The first failure with its traceback; then one line whenever their number has doubled."""
     if fact.failures == 1:
         said = "a checkpoint of the store failed; its log grows until one succeeds: %s"
         return Words(logging.WARNING, said, (fact.error,), fact.error)
@@ -186,8 +186,10 @@ LINES: dict[type[t.Fact], Line] = {
     t.RunFenced: Line("fenced", _warning, "run %s: %s; dropped", _of("run", "why")),
     t.RunDropped: Line("abandoned", _warning, "run %s: %s; dropped", _of("run", "why")),
     t.RunPutOff: Line("put off", _warning, "", _put_off),
-    t.RunStray: Line("stray", _warning, "run %s: ours by the store, but not known here; given back", _of("run")),
-    t.RunFound: Line("found", _info, "run %s: its start was not answered, but it was made", _of("run")),
+    t.RunStray: Line(
+        "stray", _warning, "run %s: the store lists it as ours, but this worker does not know it; released", _of("run")
+    ),
+    t.RunFound: Line("found", _info, "run %s: started; the store's answer was lost", _of("run")),
     t.RunDiverged: Line(
         "diverged", _error, "run %s has ended, but its code is not deterministic: %s", _of("run", "error")
     ),
@@ -240,7 +242,7 @@ LINES: dict[type[t.Fact], Line] = {
     t.WorkerLate: Line(
         "late",
         _warning,
-        "worker %s: %d run(s) did not stop in time; other workers take them over",
+        "worker %s: %d run(s) did not stop in time; other workers will take them over",
         _of("worker", "runs"),
     ),
     t.WorkerTwin: Line(
@@ -254,14 +256,17 @@ LINES: dict[type[t.Fact], Line] = {
     t.Swept: Line(
         "swept",
         _info,
-        "worker %s: removed %d run(s) that had ended long ago, %d journal rows and %d blob(s)",
+        "worker %s: removed %d run(s) past their retention, %d journal rows and %d blob(s)",
         _of("worker", "runs", "rows", "blobs"),
     ),
     t.HeartbeatFailed: Line(
         "heartbeat failed", _warning, "heartbeat failed, retrying in %.1f s: %s", _of("retry_in", "error")
     ),
     t.LeaseLost: Line(
-        "lease lost", _warning, "worker %s: its lease had run out; what others took over is dropped", _of("worker")
+        "lease lost",
+        _warning,
+        "worker %s: its lease had expired; runs that others took over are dropped",
+        _of("worker"),
     ),
     t.LoopBlocked: Line(
         "blocked",
@@ -272,32 +277,32 @@ LINES: dict[type[t.Fact], Line] = {
     t.ProcessStopped: Line(
         "process stopped",
         _warning,
-        "this process stood still for %.1f s (SIGSTOP, a suspended machine, a debugger): its leases may have run out",
+        "this process stood still for %.1f s (SIGSTOP, a suspended machine, a debugger): its leases may have expired",
         _of("seconds"),
     ),
     t.GrantsLost: Line(
         "manager lost",
         _warning,
-        "worker %s: the lease manager does not answer, going by the leases of the store: %s",
+        "worker %s: the lease manager does not answer; using the store's leases: %s",
         _of("worker", "error"),
     ),
     t.GrantsBack: Line("manager back", _warning, "worker %s: the lease manager answers again", _of("worker")),
-    t.NoticesLost: Line("notices lost", _info, "no notices for now, only polls: %s", _of("error"), logger=STORE),
+    t.NoticesLost: Line("notices lost", _info, "no notices for now; workers only poll: %s", _of("error"), logger=STORE),
     t.StoreTrouble: Line("trouble", _warning, "", _trouble, logger=STORE),
     t.Trouble: Line("trouble", _warning, "", _trouble),
     t.HookFailed: Line(
         "hook failed",
         _warning,
-        "hook %s: %s raised; runs are not affected, and it is not said again",
+        "hook %s: %s raised; runs are not affected, and this is logged once",
         _of("hook", "place"),
         raised=_of("error"),
     ),
 }
-"""What the log says of each kind; it says nothing of kinds that are not here."""
+"""What the log says for each kind; other kinds are not logged."""
 
 _LOGGERS = (logging.getLogger(WORKER), logging.getLogger(STORE))
 _LEVELS = (_info, _warning, _error)
 _WANTED: dict[tuple[bool, ...], frozenset[type[t.Fact]]] = {}
 
 SILENT: frozenset[type[t.Fact]] = frozenset({t.RunStarted, t.RunBegan, t.TurnsCommitted, t.StoreUnreachable})
-"""For other listeners: the log has another line for the same, or they come too often."""
+"""Kinds that only other listeners get: the log has another line for the same, or they come too often."""

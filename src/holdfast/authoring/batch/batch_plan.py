@@ -1,8 +1,8 @@
-"""What a batch is made of, as data: its plan, its inputs in chunks, how far it is.
+"""A batch as data: its plan, its inputs in chunks, its progress.
 
-Inputs are written in chunks before the batch exists, each a blob; the plan names the blob that lists them. So nobody
-ever holds all inputs, and the same inputs of the same workflow are the same blobs. An item is a child run, and its id
-follows from the batch and its index.
+Inputs are written in chunks before the batch exists, each a blob; the plan names the blob that lists them. So no
+process ever holds all inputs, and the same inputs of the same workflow are the same blobs. An item is a child run, and
+its id follows from the batch and its index.
 """
 
 from __future__ import annotations
@@ -17,23 +17,24 @@ from holdfast.core.references import BlobRef
 from holdfast.core.rounds import BATCH
 
 NAME, VERSION = BATCH, "1"
-"""The workflow of every batch, and the version of how it is conducted."""
+"""The workflow of every batch, and the version of its conductor."""
 
 CHUNK_ITEMS = 500
-"""Items of one chunk, and of one life of a batch's run: it restarts with each chunk, so its fold stays small."""
+"""Items of one chunk, and of one pass of a batch's run: it restarts with each chunk, so its fold stays small."""
 
 CHUNK_BYTES = 512 * 1024
-"""Where a chunk of large inputs ends sooner."""
+"""Size in bytes at which a chunk of large inputs ends early."""
 
 MOST_AT_ONCE = 1000
-"""The greatest concurrency: items that are open when a chunk ends are asked for again with the next."""
+"""Maximum concurrency: items that are open when a chunk ends are asked for again with the next."""
 
 MAX_ID = 200
-"""Bytes of a batch's id: those of its items are longer."""
+"""Maximum bytes of a batch's id: the ids of its items are longer."""
 
 
 Order: TypeAlias = Literal["depth", "breadth"]
-"""Items are finished one after the other, or all of a chunk do their first step before any does its second."""
+"""Depth-first finishes one item after the other; breadth-first runs the first step of every item of a chunk before any
+second step."""
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -54,14 +55,14 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Some inputs: the index of each, and its arguments as the JSON text that will be stored with its run."""
+    """Some inputs: the index of each, and its arguments as the JSON text stored with its run."""
 
     indexes: list[int]
     args: list[str]
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many items there are, and how far they are. An item that is none of these has not been started."""
+    """The number of items, and of those that have started or ended. The rest has not been started."""
 
     total: int = 0
     completed: int = 0
@@ -71,7 +72,7 @@ class Counts(msgspec.Struct, frozen=True):
 
     @property
     def done(self) -> int:
-        """Items that have ended, in whatever way."""
+        """Items that have ended, with any outcome."""
         return self.completed + self.failed + self.cancelled
 
     @property
@@ -81,7 +82,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class Standing(msgspec.Struct, frozen=True):
-    """Where a batch stands when one of its lives begins: the next chunk, what has ended, and which items are open."""
+    """The progress of a batch when one of its passes begins: the next chunk, the ended items, and the open ones."""
 
     chunk: int = 0
     completed: int = 0
@@ -98,11 +99,11 @@ COUNTS: Shape[Counts] = Shape(Counts, what="the counts of a batch")
 
 
 def item_id(batch: str, index: int) -> str:
-    """The run of an item."""
+    """The id of an item's run."""
     return child_id(batch, str(index))
 
 
 def index_of(batch: str, run: str) -> int | None:
-    """The index of an item's run; None for another run."""
+    """The index of an item's run; None for other runs."""
     prefix, slash, number = run.rpartition("/")
     return int(number) if slash and prefix == batch and number.isdecimal() else None

@@ -1,9 +1,9 @@
 """The script that conducts a batch: an ordinary durable run, so it survives what any run survives.
 
-It reads one chunk of inputs, starts items in order, at most `concurrency` at a time, counts how each ends, and begins
-anew with the next chunk (`continue_as`), taking the open items along. Breadth-first it gives the items of a chunk one
-round after the other (`core.rounds`), at most `concurrency` of them at a time, and restarts when all have ended.
-What it must not know: what an item does, and what came of it. Results stay with the items.
+It reads one chunk of inputs, starts items in order, at most `concurrency` at a time, counts how each ends, and restarts
+with the next chunk (`continue_as`), taking the open items along. Breadth-first it gives the items of a chunk one round
+after the other (`core.rounds`), at most `concurrency` of them at a time, and restarts when all have ended. It must not
+know what an item does or returns. Results stay with the items.
 
 An item that waits for a child of its own holds its place, and its child needs none: a limit of one cannot block itself.
 """
@@ -50,24 +50,25 @@ from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import ItemsFailed, ResultTimeout, RunCancelled
 
 PLAN, ITEMS = "holdfast.plan", "holdfast.items"
-"""What a batch shows to the outside: its plan, and its counts."""
+"""The values that a batch exposes: its plan and its counts."""
 
 rounds: Signal[str] = Signal[str](ROUND)
-"""From an item, its key: it asks for its next round. To an item: it has it, or there are no more."""
+"""Signals of rounds. From an item, with its key: it asks for its next round. To an item: it may begin the round, or
+there are no more."""
 
 NO_MORE_ROUNDS: str = msgspec.json.decode(NO_MORE)
 
 
 @step(name="inputs", retry=Retry(10))
 async def read_chunk(index: str, number: int) -> Chunk:
-    """One chunk. Its bytes are those of the stored one, so a large chunk is stored once, not again as a result."""
+    """Reads one chunk. It returns the stored bytes, so that a large chunk is not stored again as a result."""
     blobs = in_step("a batch").surroundings
     names = INDEX.decode(await blobs.get_blob(index))
     return CHUNKS.decode(await blobs.get_blob(names[number]))
 
 
 async def conduct(plan: Plan, standing: Standing) -> Counts:
-    """One life of a batch."""
+    """One pass of a batch."""
     return await _Life(require_program("a batch"), plan, standing).run()
 
 
@@ -89,7 +90,7 @@ class _Life:
         self._is_to_show = False
 
     async def run(self) -> Counts:
-        """To the end of the chunk, and of the batch if it is the last one."""
+        """Runs to the end of the chunk, and of the batch if the chunk is the last."""
         if self._chunk == 0:
             self._program.ask(Expose(name=PLAN, value=PLANS.encode(self._plan)))
             self._changed()
@@ -109,8 +110,8 @@ class _Life:
         return self._counts()
 
     async def _work(self) -> None:
-        """Lanes take items in order. The last chunk ends when all lanes do, any other when a lane finds no more items:
-        then the next chunk has some."""
+        """Lanes take items in order. The last chunk ends when all lanes do, any other as soon as a lane finds no more
+        items, since the next chunk has some."""
         plan = self._plan
         if self._chunk < plan.chunks:
             chunk = await read_chunk(plan.index, self._chunk)
@@ -135,7 +136,7 @@ class _Life:
             await self._end_of(index, call)
 
     async def _in_rounds(self) -> None:
-        """Breadth-first, to the end of every item of the chunk."""
+        """Runs breadth-first until every item of the chunk has ended."""
         while self._waiting:
             self._turns.add(*self._waiting.popleft())
         self._give_turns()
@@ -184,8 +185,8 @@ class _Life:
         self._changed()
 
     def _call(self, index: int, args: bytes = b"{}") -> ChildCall:
-        """The key is the index in every life, so the end of an item that was started earlier finds its place. Of an
-        item whose run is there already the arguments are not used."""
+        """The call of an item. Its key is the index in every pass, so the end of an item that was started earlier is
+        matched to it. If the item's run exists, the arguments are not used."""
         plan, run = self._plan, self._program.beginning.run
         command = StartChild(
             key=str(index),
@@ -202,7 +203,7 @@ class _Life:
         return ChildCall(self._program, place(0), self._spec, command, CHILD_TIMEOUT)
 
     async def _stop(self) -> None:
-        """Cancelled: nothing more is started, and the items that were asked to stop are waited for."""
+        """Cancelled: starts nothing more, and waits for the items that were asked to stop."""
         self._waiting.clear()
         self._turns.stop()
         if self._plan.order == "breadth":
@@ -221,7 +222,7 @@ class _Life:
         return Counts(self._plan.total, self._completed, self._failed, self._cancelled, len(self._open))
 
     def _changed(self) -> None:
-        """The counts are shown once for all that happens together: when nothing else is ready."""
+        """Exposes the counts once for all changes that happen together: when nothing else is ready."""
         if not self._is_to_show:
             self._is_to_show = True
             asyncio.get_running_loop().call_soon(self._show)
@@ -249,7 +250,7 @@ def batch_spec() -> WorkflowSpec:
 
 
 def _item_spec(plan: Plan) -> WorkflowSpec:
-    """As much of the item's definition as starting it takes: a batch runs where the items' code is not, too."""
+    """The part of the item's definition that starting it needs: a batch may run where the items' code is not."""
 
     def item(**arguments: Any) -> Any: ...
 

@@ -1,6 +1,6 @@
-"""Whose turn it is, breadth-first: the item that has done the fewest rounds, and of those the first.
+"""Whose turn it is, breadth-first: the item with the fewest rounds done, and among those the first.
 
-The books of one chunk: who has a place, and who waits for one. What an item does meanwhile is said in `core.rounds`.
+Holds the places of one chunk and the items that wait for one. `core.rounds` says what an item does meanwhile.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import heapq
 
 
 class Turns:
-    """A fixed number of places. An item has one for a round: from when it is given until the item asks for the next,
-    or ends."""
+    """A fixed number of places. An item has one for a round: from when it gets it until it asks for the next, or
+    ends."""
 
     def __init__(self, places: int) -> None:
         self._free = places
@@ -19,12 +19,13 @@ class Turns:
         self._rounds: dict[int, int] = {}
 
     def add(self, index: int, args: str) -> None:
-        """An item that has not been started."""
+        """Adds an item that has not been started."""
         self._new[index] = args
         heapq.heappush(self._waiting, (0, index))
 
     def give(self) -> tuple[int, str | None] | None:
-        """The next item, with its arguments if it is to be started; None if no place is free or no item waits."""
+        """Returns the next item, with its arguments if it is to be started; None if no place is free or no item
+        waits."""
         if not self._free or not self._waiting:
             return None
         done, index = heapq.heappop(self._waiting)
@@ -33,14 +34,14 @@ class Turns:
         return index, self._new.pop(index, None)
 
     def ask(self, index: int) -> None:
-        """It has done its round. One that has ended meanwhile, or is of another chunk, is passed over."""
+        """The item has done its round. An item that has ended meanwhile, or belongs to another chunk, is ignored."""
         done = self._rounds.pop(index, None)
         if done is not None:
             self._free += 1
             heapq.heappush(self._waiting, (done, index))
 
     def end(self, index: int) -> None:
-        """It has ended, with a place or without."""
+        """The item has ended, with a place or without."""
         if self._rounds.pop(index, None) is not None:
             self._free += 1
         else:
@@ -49,9 +50,9 @@ class Turns:
 
     @property
     def is_over(self) -> bool:
-        """No item waits, and none has a place."""
+        """Whether no item waits and none has a place."""
         return not self._waiting and not self._rounds
 
     def stop(self) -> None:
-        """No item gets another turn."""
+        """Gives no item another turn."""
         self._waiting.clear()

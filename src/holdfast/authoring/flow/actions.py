@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.script_program import ScriptProgram
 
 LIMIT = 50
-"""How many items of an `each` are in work at once, unless it says otherwise."""
+"""Default number of items of an `each` that run at once."""
 
 ANYTHING: Shape[Any] = Shape(Any, what="a signal")
 
 
 class Performer:
-    """Does the work of steps. `known` is what expressions may read: it grows while the flow runs."""
+    """Performs steps. `known` is what expressions may read: it grows while the flow runs."""
 
     def __init__(self, program: ScriptProgram, targets: Mapping[str, Target], known: dict[str, Any]) -> None:
         self._program = program
@@ -38,13 +38,13 @@ class Performer:
         self._known = known
 
     async def perform(self, step: FlowStep) -> Any:
-        """The step's result, or its error."""
+        """Returns the step's result, or raises its error."""
         if step.each is None:
             return await self._do(step, step.name, self._known)
         return await self._for_each(step, step.each)
 
     async def _for_each(self, step: FlowStep, each: Each) -> list[Any]:
-        """Results in the order of the items. The first failure without a value for it cancels the rest."""
+        """Results in the order of the items. The first failure that has no `on_error` value cancels the rest."""
         items = evaluate(each.over, self._known)
         if not is_list(items):
             raise ExpressionFailed(f"each: in: is {type(items).__name__}, not a list")

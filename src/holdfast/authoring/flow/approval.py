@@ -1,8 +1,8 @@
-"""Approval gates: a person decides; who, when and why is recorded.
+"""Approval gates: a person decides, and the run records who, when and why.
 
 A gate waits for a signal named after its step. The answer is `true` or `false`, or an object with `approved` and, if
-wanted, `by` and `why`; anything else is no answer, and the gate waits on. While it waits, what it asks, whom and until
-when is shown under the step's name (`Run.get`, `holdfast show`).
+wanted, `by` and `why`; anything else is not an answer, and the gate keeps waiting. While it waits, what it asks, whom
+and until when is shown under the step's name (`Run.get`, `holdfast show`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ async def approval(
 
 
 async def _answer(program: ScriptProgram, name: str, key: str, until: datetime | None) -> Answer | None:
-    """The next signal; None if the time runs out first."""
+    """The next signal; None if the time expires first."""
     answer: Answer | None = await WaitCall(
         program,
         program.take_key(key),

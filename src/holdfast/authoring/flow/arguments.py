@@ -1,4 +1,4 @@
-"""What a flow is started with: its input and its variables, checked before anything is written."""
+"""The arguments of a flow, its input and its variables, checked before anything is written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _anything: Shape[Any] = Shape(Any, what="variables")
 
 
 class Start(msgspec.Struct, frozen=True, omit_defaults=True):
-    """As the run's first event keeps it: every variable with its value, and the names of those never to be shown."""
+    """The arguments as the run's first event stores them: every variable with its value, and the names of secret
+    ones."""
 
     input: msgspec.Raw
     vars: dict[str, Any] = {}
@@ -30,7 +31,7 @@ class Start(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class FlowArguments(Arguments):
-    """`(input, vars=None)`: the input must fit the flow's schema, the variables those it declares."""
+    """`(input, vars=None)`: the input must match the flow's schema, the variables its declarations."""
 
     __slots__ = ("_definition", "_input")
 
@@ -45,12 +46,13 @@ class FlowArguments(Arguments):
         self._input = input
 
     def check(self) -> Codec:
-        """The input's type is checked."""
+        """Checks the type of the input."""
         self._input.check()
         return compile_codec(Any)
 
     def schema(self) -> JsonSchema:
-        """As the run's first event keeps it: the input by the flow's schema, and a value for each variable."""
+        """The schema of what the run's first event stores: the input by the flow's schema, and a value for each
+        variable."""
         declared = self._definition.variables
         variables: JsonSchema = {"type": "object", "properties": {each.name: _described(each) for each in declared}}
         if needed := self._definition.to_be_given:
@@ -69,7 +71,7 @@ class FlowArguments(Arguments):
         return dict(bound.arguments)
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], proven: bytes | None = None) -> bytes:
-        """As one JSON object; `InvalidArguments` names the path of what does not fit."""
+        """Encodes to one JSON object. Raises `InvalidArguments` with the path of what does not match."""
         given = self.bind(args, kwargs)
         data = self._input.encode(given["input"], "input")
         check_input(self._definition, msgspec.json.decode(data))
@@ -77,7 +79,7 @@ class FlowArguments(Arguments):
         return msgspec.json.encode(Start(msgspec.Raw(data), variables, tuple(sorted(self._definition.secrets))))
 
     def decode(self, data: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Input and variables. What was recorded was checked then, and is not checked again."""
+        """Input and variables. They were checked when they were recorded, and are not checked again."""
         try:
             start = msgspec.json.decode(data, type=Start)
         except msgspec.MsgspecError as error:
@@ -87,7 +89,7 @@ class FlowArguments(Arguments):
     def round_trip(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[bytes, tuple[Any, ...], dict[str, Any]]:
-        """As JSON, and what it decodes to."""
+        """The JSON, and what it decodes to."""
         data = self.encode(args, kwargs)
         return (data, *self.decode(data))
 
@@ -108,7 +110,7 @@ class FlowArguments(Arguments):
 
 
 class FlowOutput(Shape[Any]):
-    """What a flow gives: of its callers' type, and by its own schema."""
+    """The result of a flow, checked by its callers' type and its own schema."""
 
     __slots__ = ("_definition",)
 
@@ -117,13 +119,14 @@ class FlowOutput(Shape[Any]):
         self._definition = definition
 
     def schema(self) -> JsonSchema:
-        """The flow's, if it has one."""
+        """The flow's schema, if it has one."""
         schema = self._definition.output_schema
         return dict(schema) if is_dict(schema) else super().schema()
 
 
 def schema_by_itself(schema: dict[str, Any], name: str) -> JsonSchema:
-    """A schema to be put inside another: one that refers to its own parts gets a name, so that it still does."""
+    """A schema that can be put inside another: if it refers to its own parts, it gets a name so that those references
+    still work."""
     refers = b'"$ref"' in msgspec.json.encode(schema) and "$id" not in schema
     return {"$id": f"urn:holdfast:flow:{name}", **schema} if refers else dict(schema)
 

@@ -1,7 +1,7 @@
 """From a flow's definition to a workflow that the engine can advance: its arguments, and what it calls.
 
-A definition alone makes a workflow that can be started and asked for. With the components it names it can be executed;
-which those are is for the process that executes it, so the same bytes are bound in every worker anew.
+A definition alone makes a workflow that can be started and queried. To be executed it needs the components it names.
+The executing process provides them, so every worker binds the same bytes again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def flow_spec(
     gives: Any = Any,
     brings: tuple[Any, ...] = (),
 ) -> WorkflowSpec:
-    """A flow as the engine knows workflows, not yet bound. `takes` and `gives` are the types its callers use."""
+    """A flow as a workflow of the engine, not yet bound. `takes` and `gives` are the types its callers use."""
     definition = _plan(data).definition
     what = f"flow {definition.name}"
     return WorkflowSpec(
@@ -62,18 +62,18 @@ def flow_spec(
 
 
 def targets_of(spec: WorkflowSpec) -> tuple[str, ...]:
-    """The names of what a flow calls."""
+    """The names that a flow calls."""
     return _plan(spec.definition).definition.targets
 
 
 def target_of(component: AnyStep[..., Any] | WorkflowSpec) -> Target:
-    """A step or workflow, as flows call it."""
+    """A step or workflow in the form that flows call."""
     return StepTarget(component) if isinstance(component, AnyStep) else ChildTarget(component)
 
 
 def bound(spec: WorkflowSpec, find: Callable[[str], Target | None]) -> WorkflowSpec | None:
-    """The flow with everything it calls; None if something is missing, be it what checks its schemas. It gives and
-    takes plain JSON."""
+    """The flow with everything it calls; None if something is missing, such as the package that checks schemas. It
+    takes and returns plain JSON."""
     plan = _plan(spec.definition)
     targets: dict[str, Target] = {}
     for name in plan.definition.targets:
@@ -109,7 +109,7 @@ def _flow_of(find: Callable[[str], Target | None], name: str) -> Definition | No
 
 
 def parts_of(definition: Definition) -> tuple[Part, ...]:
-    """What a flow declares, step by step."""
+    """The declared parts of a flow, step by step."""
     return tuple(_part(step) for step in definition.steps)
 
 

@@ -1,4 +1,4 @@
-"""`FlowBuilder`: the same flows from Python. What it builds is checked like a file."""
+"""`FlowBuilder`: flows written in Python. `build` checks them like a file."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ __all__ = ["FlowBuilder"]
 
 
 class _Unset:
-    """No value was given; None is one."""
+    """Marks that no value was given, since None is a value."""
 
 
 UNSET: Final = _Unset()
@@ -123,7 +123,7 @@ class FlowBuilder:
         metadata: Any = None,
     ) -> Ref:
         """Calls a step, a workflow or a flow: the object, or its name in the app. `given` are its arguments by name;
-        of a flow its input, and `vars` values for its variables.
+        for a flow they are its input, and `vars` are values for its variables.
 
         With `each`, a list, it is called once for each of its items (`f.item`), at most `limit` at a time, and the
         result is a list.
@@ -202,8 +202,8 @@ class FlowBuilder:
     ) -> Ref:
         """Asks `by` for a decision; the result has `approved`, `by`, `at` and `why`.
 
-        If `asked_when` is false, it is approved without asking. At the timeout, `then` decides: "approve",
-        "deny", or `f.escalate(…)` to ask the next one.
+        If `asked_when` is false, it is approved without asking. At the timeout, `then` decides: "approve", "deny", or
+        `f.escalate(…)` to ask someone else.
         """
         gate = self.escalate(by, why=why, asked_when=asked_when, timeout=timeout, then=then)
         return self._add(name, gate, when, otherwise, needs, UNSET, always=always)
@@ -217,7 +217,7 @@ class FlowBuilder:
         timeout: Duration | None = None,
         then: Verdict | Approve = "deny",
     ) -> Approve:
-        """The next one to ask, for `then=` of an approval."""
+        """Whom to ask next, for `then=` of an approval."""
         if timeout is None and then != "deny":
             raise DefinitionError("then= is what happens at the timeout: give timeout= too")
         asked = None if asked_when is None else condition_of(asked_when, "asked_when=")
@@ -265,7 +265,7 @@ class FlowBuilder:
     ) -> Ref:
         check_name(name, "the name of a step")
         if name in self._steps:
-            raise DefinitionError(f"flow {self._name}: step {name!r} is there twice: {self._places[name]}")
+            raise DefinitionError(f"flow {self._name}: step {name!r} appears twice: {self._places[name]}")
         if not isinstance(otherwise, _Unset) and when is None:
             raise DefinitionError(f"step {name}: otherwise= is the result if when= does not hold: give when= too")
         self._places[name] = str(place(2))

@@ -1,4 +1,4 @@
-"""References of the builder: they stand for what a run will know, and their operators build expressions."""
+"""References of the builder: they stand for values that a run will know, and their operators build expressions."""
 
 from __future__ import annotations
 
@@ -33,9 +33,8 @@ Given: TypeAlias = Any
 
 
 class Ref:
-    """What a run will know: the input, a step's result, a variable, an item; or something computed from them.
-
-    `ref["name"]` and `ref[0]` go into it. `+ - * /`, comparisons, and `& | ~` (and, or, not) compute with it, and
+    """A value that a run will know: the input, a step's result, a variable, an item, or something computed from them.
+    `ref["name"]` and `ref[0]` are parts of it. `+ - * /`, comparisons, and `& | ~` (and, or, not) compute with it, and
     `ref.otherwise(value)` is `??`. It has no value in Python: `if ref:` is an error.
     """
 
@@ -57,7 +56,7 @@ class Ref:
         return Ref(Path(self.tree.root, (*self.tree.parts, part)))
 
     def otherwise(self, value: Given) -> Ref:
-        """This, or `value` if it is not there or null: `??`."""
+        """This value, or `value` if this one is missing or null: `??`."""
         return self._with("??", value)
 
     def _with(self, operator: BinaryOperator, other: Given, *, is_right: bool = False) -> Ref:
@@ -141,7 +140,7 @@ class Ref:
 
 
 def tree_of(value: Given, depth: int = 0) -> Expression:
-    """The tree of a value; text is taken as it is."""
+    """The tree of a value; text is taken literally."""
     if not depth:
         _check_room(value)
     if depth > MAX_DEPTH:
@@ -174,14 +173,14 @@ def _check_room(value: Given) -> None:
 
 
 def condition_of(value: Given, what: str) -> Expression:
-    """The tree of a condition: a reference, or true or false."""
+    """The tree of a condition: a reference, true or false."""
     if isinstance(value, (Ref, bool)):
         return tree_of(value)
     raise DefinitionError(f"{what} is a condition such as f.input['cents'] > 100, not {value!r}")
 
 
 def text_of(parts: tuple[Given, ...]) -> Ref:
-    """Text with values in it, as a value of its own."""
+    """Text that contains values."""
     found: list[str | Expression] = []
     for part in parts:
         tree = tree_of(part)
@@ -200,7 +199,7 @@ def text_of(parts: tuple[Given, ...]) -> Ref:
 
 
 def _operand(value: Given) -> Expression:
-    """The tree of a value that is computed with. Text with values in it has no place in an expression."""
+    """The tree of an operand. Text with values in it is not allowed in an expression."""
     tree = tree_of(value)
     left = [(tree, 1)]
     for _ in range(MAX_NODES):

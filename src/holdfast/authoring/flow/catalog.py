@@ -1,4 +1,4 @@
-"""What an app serves, as the check of a flow wants to know it: what a name stands for, what that takes and gives."""
+"""What an app serves, for checking a flow: what a name stands for, and what it takes and returns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Served = AnyStep[..., Any] | AnyWorkflow[..., Any]
 
 
 class AppCatalog(Mapping[str, Component]):
-    """Components by name. `find` gives the one of a name, `names` all of them."""
+    """Components by name. `find` returns one, `names` all of their names."""
 
     def __init__(self, find: Callable[[str], Served | None], names: Callable[[], Sequence[str]]) -> None:
         self._find = find
@@ -50,14 +50,14 @@ class AppCatalog(Mapping[str, Component]):
 
 
 class FlowComponent:
-    """Another flow: what it is given is its input, and it may have variables."""
+    """Another flow. Its arguments are its input, and it may have variables."""
 
     def __init__(self, definition: Definition) -> None:
         self.definition: Definition | None = definition
         self._flow = definition
 
     def misfits(self, given: Fields, variables: Fields) -> Iterator[tuple[Place, str]]:
-        """What does not fit its schema, as far as it can be seen, and variables it does not have, or has to have."""
+        """Arguments that visibly do not match its schema, and variables that are unknown or missing."""
         flow = self._flow
         for place, problem in misfits_of(given, flow.input_schema, "input"):
             yield (("with", str(place[0])) if place else ("call",)), problem
@@ -70,15 +70,15 @@ class FlowComponent:
                 yield ("call",), f"flow {flow.name!r} needs variable {name!r}, and 'vars' does not have it"
 
     def way_problem(self, path: Path, start: int) -> str:
-        """By the schema of its output."""
+        """Checks a path by the schema of its output."""
         return path_misfit(self._flow.output_schema, path, start)
 
     def gives(self, path: Path, start: int) -> frozenset[str]:
-        """By the schema of its output."""
+        """The kinds at a path, by the schema of its output."""
         return kinds_at(self._flow.output_schema, path, start)
 
     def takes(self, name: str) -> frozenset[str]:
-        """By the schema of its input."""
+        """The kinds of an argument, by the schema of its input."""
         schema = self._flow.input_schema
         properties: Any = schema.get("properties") if is_dict(schema) else None
         return kinds_of(properties.get(name)) if is_dict(properties) else frozenset()
@@ -93,7 +93,7 @@ class PythonComponent:
         self._served = served
 
     def misfits(self, given: Fields, variables: Fields) -> Iterator[tuple[Place, str]]:
-        """Arguments it does not have, or has to have, and constants that are of another type."""
+        """Arguments that are unknown or missing, and constants of another type."""
         served = self._served
         if variables.fields:
             yield ("vars",), f"{served.name} is not a flow: only a flow has variables"
@@ -145,13 +145,13 @@ class PythonComponent:
 
 
 def _kinds(node: Node | None) -> frozenset[str]:
-    """What a value of that type is as JSON; a model decides for itself."""
+    """The JSON kinds of a value of that type; a model decides for itself."""
     return frozenset() if node is None or "model" in node.kinds else node.kinds
 
 
 def _way(node: Node | None, path: Path, start: int) -> tuple[Node | None, str]:
-    """The type at the end of a way, if it can be told; else where the way leads to a field or an item that a type never
-    has, if it does."""
+    """The type at the end of a path, if it is known; otherwise the place where the path asks for a field or an item
+    that its type never has."""
     for place, part in enumerate(path.parts[start:], start):
         if node is None:
             return None, ""

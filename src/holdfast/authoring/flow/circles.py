@@ -1,4 +1,4 @@
-"""Flows that call each other in a circle: a run of one would never end. Found by name, before anything runs."""
+"""Finds flows that call each other in a circle, by name and before anything runs: such a run would never end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["circle"]
 
 
 def circle(own: str, targets: Iterable[str], flow_of: Callable[[str], Definition | None]) -> list[str]:
-    """The way around a circle that calls of `targets` in the flow `own` lead to, with it or without; empty if there
-    is none. `flow_of` has the flow of a name, None if it is something else. Each flow is looked at once."""
+    """A circle that the calls of `targets` in the flow `own` lead to, through `own` or not; empty if there is none.
+    `flow_of` returns the flow of a name, None for other components. Each flow is visited once."""
     way = [own]
     left: list[Iterator[str]] = [iter(targets)]
     seen: set[str] = set()

@@ -1,7 +1,7 @@
-"""A definition, checked whole: what its parts say of each other. All problems are found, each with its place.
+"""Checks a whole definition: how its parts refer to each other. Finds all problems, each with its place.
 
-Each check is one pass; the work grows with the size of the flow, and hints for misspelt names are bounded. Problems are
-told by path (``steps``, ``price``, ``with``, ``id``): the caller that has the file knows the line.
+Each check is one pass; the work grows with the size of the flow, and hints for misspelt names are bounded. A problem
+names a path (``steps``, ``price``, ``with``, ``id``); the caller that has the file knows the line.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ __all__ = ["Catalog", "Component", "Place", "Say", "check"]
 Place: TypeAlias = tuple[str | int, ...]
 
 HINTS: Final = 20
-"""Misspelt names that get a hint: looking for one costs as much as there are names."""
+"""Maximum number of misspelt names that get a hint: the search for one takes as long as there are names."""
 
 CYCLES: Final = 10
-"""Cycles that are reported."""
+"""Maximum number of cycles that are reported."""
 
 DECISION: Final = ("approved", "by", "at", "why")
 
 
 class Say(Protocol):
-    """Takes a problem: where it is, what it is, and, in a text, at which words."""
+    """Takes a problem: its place, its description, and the words of a text it is about."""
 
     def __call__(self, place: Place, message: str, *, words: str = "", is_warning: bool = False) -> None: ...
 
@@ -52,23 +52,23 @@ class Component(Protocol):
 
     @property
     def definition(self) -> Definition | None:
-        """The flow; None if it is none."""
+        """The flow; None for other components."""
         ...
 
     def misfits(self, given: Fields, variables: Fields) -> Iterator[tuple[Place, str]]:
-        """What is wrong with these arguments, and values of variables: each problem with its place in the step."""
+        """The problems of these arguments and variables, each with its place in the step."""
         ...
 
     def way_problem(self, path: Path, start: int) -> str:
-        """What is wrong with a way into its result, whose parts begin at `start`; empty if nothing can be said."""
+        """The problem of a path into its result, whose parts begin at `start`; empty if none is known."""
         ...
 
     def gives(self, path: Path, start: int) -> frozenset[str]:
-        """The kinds that what is found on such a way may be; empty if nothing can be said."""
+        """The kinds that a path into its result may have; empty if unknown."""
         ...
 
     def takes(self, name: str) -> frozenset[str]:
-        """The kinds that an argument may be; empty if nothing can be said."""
+        """The kinds that an argument may have; empty if unknown."""
         ...
 
 
@@ -77,7 +77,7 @@ Catalog: TypeAlias = Mapping[str, Component]
 
 
 def check(definition: Definition, say: Say, catalog: Catalog | None = None) -> None:
-    """Tells `say` of every problem. With a catalog, what the flow calls is checked too."""
+    """Reports every problem to `say`. With a catalog, checks what the flow calls too."""
     checker = _Checker(definition, say, catalog)
     checker.schemas()
     checker.steps()
@@ -101,7 +101,7 @@ class _Checker:
         return did_you_mean(name, known) if self._hints >= 0 else ""
 
     def schemas(self) -> None:
-        """The schemas are schemas."""
+        """Checks that the schemas are valid."""
         for key, schema in (("input", self._flow.input_schema), ("output_schema", self._flow.output_schema)):
             for place, problem in schema_problems(schema):
                 self._say((key, *place), problem)
@@ -109,7 +109,7 @@ class _Checker:
     # -- expressions ---------------------------------------------------------------------------------------------------
 
     def steps(self) -> None:
-        """Every expression of every step names what is there."""
+        """Checks that every expression of every step refers to something that exists."""
         for step in self._flow.steps:
             at: Place = ("steps", step.name)
             for number, name in enumerate(step.needs):
@@ -120,7 +120,7 @@ class _Checker:
             self._constants(step, at)
 
     def output(self) -> None:
-        """So does the output, and it fits its schema as far as that can be seen."""
+        """Checks the references of the output, and its schema as far as possible."""
         self._expression(("output",), self._flow.output, None)
         for place, problem in misfits_of(self._flow.output, self._flow.output_schema, "output"):
             self._say(("output", *place), problem)
@@ -169,12 +169,12 @@ class _Checker:
         return _result_misfit(found, path) or self._way_problem(found, path)
 
     def _way_problem(self, step: FlowStep, path: Path) -> str:
-        """What is wrong with a way into what a called component gives."""
+        """The problem of a path into the result of a called component."""
         component, start = self._called_by(step)
         return "" if component is None or len(path.parts) <= start else component.way_problem(path, start)
 
     def _called_by(self, step: FlowStep) -> tuple[Component | None, int]:
-        """Whose result the step's is, if it is nothing else, and where a way into that begins."""
+        """The component whose result the step returns unchanged, and where a path into that begins."""
         has_other = step.otherwise is not None or step.fallback is not None
         start = 1 if step.each is None else 2
         if self._catalog is None or has_other or not isinstance(step.does, Invoke):
@@ -182,7 +182,7 @@ class _Checker:
         return self._catalog.get(step.does.target), start
 
     def _kinds(self, path: Path) -> frozenset[str]:
-        """What is found on a way, as far as it can be seen."""
+        """The kinds at a path, as far as they are known."""
         if path.root == "input":
             return kinds_at(self._flow.input_schema, path)
         step = self._flow.by_name.get(str(path.parts[0])) if path.root == "steps" and path.parts else None
@@ -209,9 +209,9 @@ class _Checker:
             self._say(at, f"step {name!r} needs itself")
 
     def _constants(self, step: FlowStep, at: Place) -> None:
-        """Values that are known now and cannot be meant."""
+        """Reports constants that cannot be intended."""
         if step.when is not None and is_constant(step.when):
-            self._say((*at, "if"), "the condition is always the same: nothing in it changes", is_warning=True)
+            self._say((*at, "if"), "the condition is constant: it refers to nothing that changes", is_warning=True)
         if step.each is not None and is_constant(step.each.over) and not isinstance(step.each.over, Items):
             self._say((*at, "each", "in"), "'in' is a list: usually ${…}")
         if isinstance(step.does, Approve):
@@ -224,7 +224,7 @@ class _Checker:
     # -- the whole -----------------------------------------------------------------------------------------------------
 
     def cycles(self) -> None:
-        """No step waits for itself by way of others."""
+        """Reports steps that wait for themselves through others."""
         steps = self._flow.by_name
         state: dict[str, int] = {}
         reported = 0
@@ -253,7 +253,7 @@ class _Checker:
         self._say(("steps", back), f"steps wait for each other in a circle: {' → '.join(shown)}")
 
     def unused(self) -> None:
-        """Steps that are never run, and unused variables: warnings."""
+        """Warns about steps that are never run and about unused variables."""
         needed = self._flow.needed
         if self._flow.steps and not needed:
             self._say(
@@ -272,7 +272,8 @@ class _Checker:
     # -- what it calls -------------------------------------------------------------------------------------------------
 
     def calls(self) -> None:
-        """What is called is there, takes what it is given, and no flow calls itself by way of others."""
+        """Checks that called components exist and accept their arguments, and that no flow calls itself through
+        others."""
         own, catalog = self._flow.name, self._catalog
         ways: dict[str, list[str]] = {}
         for step in self._flow.steps:
@@ -299,7 +300,7 @@ class _Checker:
                 self._secrets(step, step.does, component.definition)
 
     def _kinds_given(self, step: FlowStep, does: Invoke, component: Component) -> None:
-        """What is handed on as it is can be taken."""
+        """Checks that values passed on unchanged have a kind that the component takes."""
         for name, tree in does.given.fields:
             if not isinstance(tree, Path):
                 continue
@@ -316,10 +317,10 @@ class _Checker:
         return component.definition
 
     def _secrets(self, step: FlowStep, does: Invoke, called: Definition) -> None:
-        """What is secret here stays so in the flow that is called."""
+        """Checks that a secret stays secret in the flow that is called."""
         for name, tree in does.variables.fields:
             for path in () if name in called.secrets else self._secrets_in(tree):
-                message = f"{path} is a secret, and variable {name!r} of flow {called.name!r} is none"
+                message = f"{path} is a secret, and variable {name!r} of flow {called.name!r} is not"
                 self._say(("steps", step.name, "vars", name), message, words=path, is_warning=True)
 
     def _secrets_in(self, tree: Expression) -> Iterator[str]:
@@ -329,7 +330,7 @@ class _Checker:
 
 
 def leaves(tree: Expression, at: Place = ()) -> Iterator[tuple[Place, Expression]]:
-    """The parts of a value that stand in the file by themselves, each with its place."""
+    """The parts of a value that are separate in the file, each with its place."""
     if isinstance(tree, Fields):
         for key, value in tree.fields:
             yield from leaves(value, (*at, key))
@@ -341,7 +342,7 @@ def leaves(tree: Expression, at: Place = ()) -> Iterator[tuple[Place, Expression
 
 
 def _result_misfit(step: FlowStep, path: Path) -> str:
-    """What is wrong with a way into a step's result, as far as the flow alone tells."""
+    """The problem of a path into a step's result, as far as the flow alone shows it."""
     if len(path.parts) < 2 or step.otherwise is not None or step.fallback is not None:
         return ""
     part, whole = path.parts[1], path_text(path)
@@ -358,7 +359,7 @@ def _result_misfit(step: FlowStep, path: Path) -> str:
 
 
 def _numbers(kinds: frozenset[str]) -> frozenset[str]:
-    """A whole number is a number, and a number may be whole."""
+    """Adds number to whole number and vice versa: either may be meant."""
     return kinds | {"int", "float"} if kinds & {"int", "float"} else kinds
 
 

@@ -1,7 +1,7 @@
-"""From nodes to a definition: everything that can be said of each key by itself, all problems collected.
+"""From nodes to a definition: checks each key by itself and collects all problems.
 
-What a mapping may hold is read from the table of `keys`; what belongs together is decided here. A definition comes out
-even of a file with problems, as far as it could be read, so that `checking` can find the rest of them.
+The table of `keys` says what a mapping may hold; combinations are checked here. A file with problems still gives a
+definition, as far as it can be read, so that `checking` can find the rest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MAX_ESCALATIONS: Final = 10
 
 
 class Reader:
-    """Reads one file. `problems` has what is wrong."""
+    """Reads one file. `problems` collects what is wrong."""
 
     def __init__(self, where: str = "") -> None:
         self.where = where
@@ -51,7 +51,7 @@ class Reader:
         self.problems.append(Problem(message, self.where, mark.line, mark.column, is_warning))
 
     def definition(self, root: Node) -> Definition | None:
-        """The flow; None if there is not even a mapping."""
+        """The flow; None if the file is not even a mapping."""
         if not is_dict(root.value):
             self.say(root.mark, f"a flow is a mapping that begins with `holdfast: {FORMAT}`, not {root.shown()}")
             return None
@@ -154,7 +154,7 @@ class Reader:
     # -- tables --------------------------------------------------------------------------------------------------------
 
     def _table(self, node: Node, table: Table, what: str) -> dict[str, Any]:
-        """What was read of a mapping, by key; keys that hold something wrong are missing."""
+        """The values of a mapping by key, without those that are wrong."""
         if not is_dict(node.value):
             listed = ", ".join(key.name for key in table.keys)
             self.say(node.mark, f"{what} is a mapping with {listed}, not {node.shown()}")
@@ -329,7 +329,7 @@ _WRONG: Final[Any] = object()
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A hint, if something known is spelt nearly like it."""
+    """A hint, if a known name is spelt similarly."""
     close = difflib.get_close_matches(name[:100], list(known), 1)
     return f": did you mean {close[0]!r}?" if close else ""
 

@@ -1,7 +1,7 @@
 """A flow as a picture, drawn from its definition: Mermaid text, or SVG without another program.
 
 Arrows lead from a step to those that come after it; a dotted one ends at a step that can continue with something else
-(``??``). Secrets cannot show: a definition has names of variables, never their values.
+(``??``). Secrets never show: a definition has the names of variables, not their values.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def svg(definition: Definition) -> str:
 
 
 def _edges(definition: Definition) -> Iterator[tuple[str, str, bool]]:
-    """From, to (the empty name is the output), and whether it cannot do without."""
+    """Edges: from, to (an empty name is the output), and whether the target needs the source."""
     for step in definition.steps:
         for name in step.after:
             yield name, step.name, name in step.firmly_after
@@ -101,6 +101,6 @@ def _note(step: FlowStep) -> str:
 
 
 def _safe(text: str) -> str:
-    """Text that Mermaid takes as text."""
+    """Text escaped for Mermaid."""
     special = {'"': "#quot;", "#": "#35;", "<": "#lt;", ">": "#gt;", "`": "#96;"}
     return "".join(special.get(character, character) for character in text)

@@ -1,9 +1,11 @@
-"""What an expression comes to, given what is known. Pure, typed and strict.
+"""Evaluates expressions. Pure, typed and strict.
 
-**What is not there** (no such field, an index past the end, a step that was skipped) is false to ``if``, ``not``,
-``and`` and ``or``, equal to ``null``, and replaced by ``??``. Anywhere else it is an error that names the place: a
-mistyped field never becomes a silent null. **Types are not bent**: ``"1" + 1`` is an error; true is no number. Numbers
-stay what a journal can hold: 64 bits, finite.
+**A missing value** (no such field, an index past the end, a step that was skipped) is false to ``if``, ``not``, ``and``
+and ``or``, equal to ``null``, and replaced by ``??``. Anywhere else it is an error that names the place: a mistyped
+field never becomes a silent null.
+
+**Types are not converted**: ``"1" + 1`` is an error; true is not a number. Numbers stay what a journal can hold: 64
+bits, finite.
 """
 
 from __future__ import annotations
@@ -42,21 +44,19 @@ _KINDS = {"null": "null", "bool": "true or false", "int": "a number", "float": "
 
 @dataclass(frozen=True, slots=True)
 class _Absent:
-    """What is not there, and why."""
+    """A missing value, and why it is missing."""
 
     reason: str
 
 
 def evaluate(tree: Expression, known: Mapping[str, Any]) -> Json:
     """The value of the tree. `known` has ``input``, ``steps`` (results by name), ``vars`` and, in an `each`, ``item``.
-
-    `ExpressionFailed` says what cannot be done and where.
-    """
+    Raises `ExpressionFailed`, which says what failed and where."""
     return _present(_value(tree, known))
 
 
 def is_true(tree: Expression, known: Mapping[str, Any]) -> bool:
-    """Whether a condition holds: null, false, 0, empty and what is not there are false."""
+    """Whether a condition holds: null, false, 0, empty and missing values are false."""
     return _truth(_value(tree, known))
 
 

@@ -1,4 +1,4 @@
-"""Expressions as a small tree: what `${…}`, and every value of a flow that may hold one, is parsed to.
+"""Expressions as small trees: the parsed form of `${…}`, and of every value of a flow that may contain one.
 
 Seven kinds of node, all frozen, and nothing else: no calls, no attributes of Python objects, no names but the four
 roots. Trees are bounded in depth, so they can be walked recursively. `parsing` makes them from text, `evaluating` gives
@@ -59,7 +59,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """A place in what is known: ``steps.price.cents``, ``input.lines[0]``, ``input["a b"]``."""
+    """A path into the known values: ``steps.price.cents``, ``input.lines[0]``, ``input["a b"]``."""
 
     root: Root
     parts: tuple[str | int, ...] = ()
@@ -75,7 +75,7 @@ class Unary:
 
 @dataclass(frozen=True, slots=True)
 class Binary:
-    """Two operands. ``and``, ``or`` and ``??`` look at the right one only if they need to."""
+    """Two operands. ``and``, ``or`` and ``??`` evaluate the right one only if needed."""
 
     operator: BinaryOperator
     left: Expression
@@ -96,13 +96,13 @@ class Fields:
     fields: tuple[tuple[str, Expression], ...]
 
     def get(self, key: str) -> Expression | None:
-        """What stands under that key."""
+        """The value under that key."""
         return next((value for name, value in self.fields if name == key), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Text with values in it: ``order ${input.id}``. Its parts are text and expressions."""
+    """Text that contains expressions: ``order ${input.id}``."""
 
     parts: tuple[str | Expression, ...]
 
@@ -112,7 +112,7 @@ Expression: TypeAlias = Value | Path | Unary | Binary | Items | Fields | Text
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """The paths of a tree: those it cannot do without, and those for which it has something else (left of ``??``)."""
+    """The paths of a tree: those it needs, and those that have a replacement (left of ``??``)."""
 
     firm: tuple[Path, ...] = ()
     optional: tuple[Path, ...] = ()
@@ -121,11 +121,11 @@ class References:
         return (*self.firm, *self.optional)
 
     def steps(self) -> tuple[str, ...]:
-        """The steps named, each once."""
+        """The steps that are referred to, each once."""
         return _steps(self.all())
 
     def firm_steps(self) -> tuple[str, ...]:
-        """The steps it cannot do without, each once."""
+        """The steps it needs, each once."""
         return _steps(self.firm)
 
 
@@ -138,12 +138,12 @@ def references(*trees: Expression | None) -> References:
 
 
 def is_constant(tree: Expression) -> bool:
-    """Whether the tree has the same value whatever is known."""
+    """Whether the tree always has the same value."""
     return not references(tree).all()
 
 
 def constant(value: Json) -> Expression:
-    """The tree of a plain JSON value; text is taken as it is, with no `${…}` in it."""
+    """The tree of a plain JSON value; text is literal, without `${…}`."""
     if is_dict(value):
         return Fields(tuple((key, constant(each)) for key, each in value.items()))
     if is_list(value) or is_tuple(value):

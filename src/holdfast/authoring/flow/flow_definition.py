@@ -37,8 +37,8 @@ Verdict: TypeAlias = Literal["approve", "deny"]
 
 @dataclass(frozen=True, slots=True)
 class Invoke:
-    """Calls a step, a workflow or another flow of the app, by name, with these arguments; a flow, whose input they are,
-    with values for its variables too."""
+    """Calls a step, a workflow or another flow of the app by name, with these arguments. For a flow the arguments are
+    its input, and its variables get values too."""
 
     target: str
     given: Fields = NOTHING
@@ -47,7 +47,8 @@ class Invoke:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Waits for a signal; its value is the result. At the timeout the result is `default`, or a failure without one."""
+    """Waits for a signal; its value is the result. At the timeout the result is `default`; without one the step
+    fails."""
 
     signal: str
     timeout: timedelta | None = None
@@ -65,7 +66,7 @@ class Sleep:
 class Approve:
     """Asks `by` for a decision. The result is an object: `approved` (true or false), `by`, `at` and `why`.
 
-    `when` false: it is approved without asking. `why` is what the one who decides is told. At the timeout `then`
+    If `when` is false, it is approved without asking. `why` is shown to the person who decides. At the timeout `then`
     decides: approve, deny, or the next gate, asked in its turn (an escalation).
     """
 
@@ -76,7 +77,7 @@ class Approve:
     then: Verdict | Approve = "deny"
 
     def gates(self) -> Iterator[Approve]:
-        """It and those it escalates to."""
+        """This approval and those it escalates to."""
         gate: Verdict | Approve = self
         while isinstance(gate, Approve):
             yield gate
@@ -88,7 +89,7 @@ Action: TypeAlias = Invoke | Wait | Sleep | Approve
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """Does a step once for each item of a list, at most `limit` at a time. The result is the list of results."""
+    """Runs a step once for each item of a list, at most `limit` at a time. The result is the list of results."""
 
     over: Expression
     limit: int | None = None
@@ -98,8 +99,8 @@ class Each:
 class FlowStep:
     """One step. `when` and `otherwise` are `if` and `else`; `fallback` is the value of `on_error`, None is `fail`.
 
-    A step whose condition does not hold is skipped: its result is `otherwise`, or there is none, and then steps that
-    need it are skipped too.
+    A step whose condition does not hold is skipped. Its result is then `otherwise`; without one, steps that need it are
+    skipped too.
     """
 
     name: str
@@ -150,12 +151,12 @@ class FlowStep:
 
     @cached_property
     def after(self) -> tuple[str, ...]:
-        """The steps that must have ended, or been skipped, before this one: `needs`, then those it refers to."""
+        """The steps that must end or be skipped before this one: `needs`, then those it refers to."""
         return tuple(dict.fromkeys((*self.needs, *self.references.steps())))
 
     @cached_property
     def firmly_after(self) -> frozenset[str]:
-        """Those of `after` without which this one is skipped: all but the ones it has a `??` for."""
+        """The steps of `after` without which this one is skipped: all but those it has a `??` for."""
         return frozenset((*self.needs, *self.references.firm_steps()))
 
 
@@ -172,7 +173,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class Definition:
-    """A whole flow. Steps are in the order of the file; `checking.check` has seen it whole."""
+    """A whole flow. Steps have the order of the file; `checking.check` has checked it."""
 
     name: str
     steps: tuple[FlowStep, ...]
@@ -210,7 +211,7 @@ class Definition:
 
     @cached_property
     def to_be_given(self) -> tuple[str, ...]:
-        """The variables that no start can do without: used, without a default, and with nothing else in their place."""
+        """The variables that every start must give: used, without a default, and without a `??`."""
         trees = (tree for step in self.steps for _, tree in step.expressions())
         used = [path.parts for path in references(self.output, *trees).firm if path.root == "vars"]
         names = {parts[0] for parts in used if parts}
@@ -220,6 +221,6 @@ class Definition:
 
     @cached_property
     def targets(self) -> tuple[str, ...]:
-        """What it calls, each once, in the order of the file."""
+        """What the flow calls, each once, in the order of the file."""
         names = (step.does.target for step in self.steps if isinstance(step.does, Invoke))
         return tuple(dict.fromkeys(names))

@@ -23,10 +23,11 @@ def load_flow(path: str | PathLike[str], *, output: type[O]) -> Flow[Any, O]: ..
 @overload
 def load_flow(path: str | PathLike[str], *, input: type[I], output: type[O]) -> Flow[I, O]: ...
 def load_flow(path: str | PathLike[str], *, input: Any = Any, output: Any = Any) -> Flow[Any, Any]:
-    """The flow of a YAML or JSON file, checked whole: `InvalidFlow` has every problem, each with line and column.
+    """The flow of a YAML or JSON file, checked completely. Raises `InvalidFlow` with every problem, each with line and
+    column.
 
-    `input` and `output` are the types that callers use: a dataclass, a model, whatever arguments of workflows may be.
-    Without them both are plain JSON values. The file is read once, now; what changes in it later changes nothing here.
+    `input` and `output` are the types that callers use: a dataclass, a model, or anything else that workflows take as
+    arguments. Without them both are plain JSON values. The file is read once, now; later changes to it have no effect.
     """
     definition = check_file(path).required()
     return Flow(definition, where=str(path), takes=input, gives=output)

@@ -1,9 +1,8 @@
-"""The order of a flow, worked out once from its definition: who waits for whom, and for what.
+"""The order of a flow, computed once from its definition: which step waits for which, and for what.
 
-A step is asked for when something needs it: the output, `always`, or another step. It then goes through at most three
-waits, each for the steps that are read next: what its `if` reads; what its work reads, and its `needs`; and, if it is
-skipped or failed and has a value for that, what this value reads. So a step that only a skipped one would have read is
-never run.
+A step runs when something needs it: the output, `always`, or another step. It then waits at most three times: for what
+its `if` reads; for what its work reads, and its `needs`; and, if it was skipped or failed and has a value for that
+case, for what this value reads. So a step that only a skipped step would read never runs.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from holdfast.authoring.flow.flow_definition import Approve, Definition, FlowSte
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A step and the places of the steps it waits for."""
+    """A step, and the indexes of the steps it waits for."""
 
     place: int
     step: FlowStep
@@ -30,7 +29,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A definition made ready to run. `asked` are the steps needed from the beginning."""
+    """A definition that is ready to run. `asked` are the steps needed from the beginning."""
 
     definition: Definition
     nodes: tuple[Node, ...]
@@ -38,7 +37,7 @@ class Plan:
 
 
 def plan_of(definition: Definition) -> Plan:
-    """The plan: in time and size in proportion to steps and references."""
+    """The plan. Time and size are proportional to the steps and references."""
     places = {step.name: place for place, step in enumerate(definition.steps)}
     nodes = tuple(_node(place, step, places) for place, step in enumerate(definition.steps))
     always = (step.name for step in definition.steps if step.always)
@@ -60,7 +59,7 @@ def _node(place: int, step: FlowStep, places: dict[str, int]) -> Node:
 
 
 def _work(step: FlowStep) -> Iterable[Expression | None]:
-    """What has to be known before the step's work begins."""
+    """What must be known before the step's work begins."""
     if step.each is not None:
         yield step.each.over
         yield step.fallback  # an item that fails gets its value at once

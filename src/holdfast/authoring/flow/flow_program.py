@@ -1,9 +1,9 @@
-"""A flow under an app: a script that asks for steps as soon as what they read is there.
+"""A flow under an app: a script that asks for each step as soon as its inputs are known.
 
 The driver is a coroutine on the script's deterministic loop, so replay, retries, timers, children, undoing and every
-promise about crashes are the script's. It keeps, for each step, how many steps it still waits for; when one settles,
-only those that wait for it are looked at, so the work of a run is in proportion to its steps and references. Which
-steps are skipped is derived again on replay and is not journaled.
+promise about crashes are the script's. For each step it counts the steps it still waits for. When a step ends, only
+those that wait for it are checked, so the work of a run is proportional to its steps and references. Which steps are
+skipped is derived again on replay and is not journaled.
 
 A step's key is its name; those of the items of an `each` are `boxes.0`, `boxes.1`, …
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.script_program import ScriptProgram
 
 AT_ONCE = 100
-"""How many steps of one run have bodies in flight at once; an `each` counts as one, and has a limit of its own."""
+"""Maximum number of steps of one run whose bodies run at once. An `each` counts as one, and has its own limit."""
 
 Stage: TypeAlias = Literal["asked", "gate", "work", "running", "otherwise", "fallback"]
 
@@ -58,7 +58,7 @@ class Driver:
         self._in_line: deque[Node] = deque()
         self._over: asyncio.Future[None] = program.loop.outcome_future()
         self.looked_at: int = 0
-        """Steps and references that were looked at so far: what a run costs."""
+        """Steps and references checked so far: the work of a run."""
 
     async def run(self) -> Any:
         for place in self._plan.asked:
@@ -82,7 +82,7 @@ class Driver:
             self._ready.append(place)
 
     def _wait(self, node: Node, stage: Stage, places: tuple[int, ...]) -> None:
-        """The step continues when all of these have settled."""
+        """Continues the step when all of these have ended."""
         self._stages[node.place] = stage
         left = 0
         for other in places:
@@ -96,7 +96,8 @@ class Driver:
             self._ready.append(node.place)
 
     def _go_on(self) -> None:
-        """Takes every step as far as it comes. Nothing left to do and no end in sight is an error, never a hang."""
+        """Advances every step as far as possible. If nothing is left to do and the flow has not ended, that is an
+        error, never a hang."""
         while self._ready and not self._over.done():
             self.looked_at += 1
             node = self._plan.nodes[self._ready.popleft()]
@@ -143,8 +144,8 @@ class Driver:
             self._settle(node, None, is_there=False)
 
     def _begin(self, node: Node) -> None:
-        """Begins the step's work, or queues it if the maximum number of bodies is running. What only waits is not
-        counted: a step that others wait for always gets its turn."""
+        """Begins the step's work, or queues it if the maximum number of bodies is running. Steps that only wait are not
+        counted, so a step that others wait for always gets its turn."""
         self._stages[node.place] = "running"
         if not self._has_body(node):
             self._start(node)
@@ -187,7 +188,7 @@ class Driver:
                 self._ready.append(other)
 
     def _failed(self, node: Node, error: Exception) -> None:
-        """The step's value for that, or the end of the run."""
+        """Uses the step's `on_error` value, or ends the run."""
         is_own = self._stages[node.place] in {"work", "running"}
         if is_own and node.step.fallback is not None:
             self._wait(node, "fallback", node.fallback)
@@ -206,7 +207,7 @@ class Driver:
         return value
 
     def _evaluated(self, tree: Expression) -> Any:
-        """What the output comes to; a part that reads a skipped step is null."""
+        """The value of the output; a part that reads a skipped step is null."""
         match tree:
             case Fields(fields):
                 return {key: self._evaluated(part) for key, part in fields}

@@ -1,4 +1,4 @@
-"""A definition as bytes and back: what runs execute, whatever the file says later.
+"""A definition as bytes and back: what runs execute, even if the file changes later.
 
 The bytes are a flow file in JSON: the same keys, defaults left out, expressions as `${…}`. Equal definitions give equal
 bytes, and the bytes give the equal definition; their SHA-256 is the name under which a run keeps them.
@@ -41,7 +41,8 @@ def definition_bytes(definition: Definition) -> bytes:
 
 
 def definition_from(data: bytes) -> Definition:
-    """The definition those bytes stand for. `NotDecodable` if they are no JSON, `InvalidFlow` if they are no flow."""
+    """The definition in those bytes. Raises `NotDecodable` if they are not JSON, `InvalidFlow` if they are not a
+    flow."""
     try:
         root = from_plain(msgspec.json.decode(data))
     except (msgspec.MsgspecError, RecursionError) as error:
@@ -49,12 +50,12 @@ def definition_from(data: bytes) -> Definition:
     reader = Reader("a stored flow")
     definition = reader.definition(root)
     if definition is None or reader.problems:
-        raise refused("a stored flow does not hold", reader.problems)
+        raise refused("a stored flow is invalid", reader.problems)
     return definition
 
 
 def definition_plain(definition: Definition) -> dict[str, Json]:
-    """The definition as a flow file would have it, in plain values."""
+    """The definition in plain values, as a flow file would have it."""
     return {
         "holdfast": FORMAT,
         "name": definition.name,
@@ -126,7 +127,7 @@ def _retry(retry: Retry) -> dict[str, Json]:
 
 
 def _duration(duration: timedelta) -> str:
-    """Exactly, in the largest unit that divides it."""
+    """The exact duration in the largest unit that divides it."""
     seconds, rest = divmod(duration, timedelta(seconds=1))
     if rest:
         return f"{seconds}.{rest // timedelta(microseconds=1):06d}s"

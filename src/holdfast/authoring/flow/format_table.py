@@ -1,7 +1,7 @@
 """The format of flow files as a table: which keys there are, what each holds, and what it means.
 
-The reader reads by this table, the JSON Schema that editors use is made from it, and so is the reference. A key that is
-not here does not exist.
+The reader uses this table; the JSON Schema for editors and the reference are generated from it. A key that is not here
+does not exist.
 """
 
 from __future__ import annotations
@@ -68,8 +68,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """The keys of one kind of mapping. `name` is what messages call it; `needs` has keys that are nothing without
-    another one."""
+    """The keys of one kind of mapping. `name` is its name in messages; `needs` lists keys that require another key."""
 
     name: str
     about: str
@@ -85,7 +84,11 @@ FLOW: Final = Table(
         Key("name", "name", "The workflow's name, in the app and in the journal.", required=True),
         Key("version", "text", "Runs are pinned to the version they began with."),
         Key("description", "text", "For people."),
-        Key("saga", "flag", "On failure or cancellation undo completed steps in reverse, as their Python steps say."),
+        Key(
+            "saga",
+            "flag",
+            "On failure or cancellation, undo completed steps in reverse, as their Python steps define it.",
+        ),
         Key("input", "schema", "JSON Schema of the input: checked before a run is started."),
         Key("output_schema", "schema", "JSON Schema of the output: checked when the run ends."),
         Key("vars", Named("variable"), "Values given at the start besides the input, by name: ${vars.region}."),
@@ -120,7 +123,7 @@ STEP: Final = Table(
 )
 
 ACTIONS: Final = ("call", "wait", "sleep", "approve")
-"""The keys of a step of which it has exactly one."""
+"""A step has exactly one of these keys."""
 
 TABLES: Final[Mapping[str, Table]] = {
     "step": STEP,
@@ -128,7 +131,7 @@ TABLES: Final[Mapping[str, Table]] = {
         "a variable",
         "A value given at the start, besides the input.",
         (
-            Key("default", "json", "The value if none is given. Without it, one has to be."),
+            Key("default", "json", "The default value. Without it, every start must give one."),
             Key("secret", "flag", "Never shown: the command line, logs and pictures have *** instead."),
             Key("description", "text", "For people."),
         ),
@@ -149,7 +152,7 @@ TABLES: Final[Mapping[str, Table]] = {
         (
             Key("by", "value", "Who is asked: a name, a list of names, or ${…}.", required=True),
             Key("when", "condition", "Whether to ask at all. If it does not hold, it is approved."),
-            Key("why", "value", "What the one who decides is told."),
+            Key("why", "value", "What the person who decides is told."),
             Key("timeout", "duration", "The longest to wait for an answer."),
             Key("then", Choice(("approve", "deny"), "then"), "What happens at the timeout. Default: deny."),
         ),
@@ -157,7 +160,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "then": Table(
         "an escalation",
-        "Asks the next one.",
+        "Asks someone else.",
         (Key("escalate", Nested("approve"), "Whom to ask next.", required=True),),
     ),
     "each": Table(

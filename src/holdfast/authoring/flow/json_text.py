@@ -19,8 +19,8 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def read_json(text: str, note: Note) -> Node:
-    """The document. `note` is told of keys that are there twice, the first holds; `Unreadable` says where the reading
-    ended and why."""
+    """Reads the document. `note` is told of duplicate keys, of which the first counts. Raises `Unreadable` with the
+    place and the reason."""
     return _Reader(text, note).document()
 
 
@@ -129,13 +129,13 @@ class _Reader:
             node.key = self._mark(key_at)
             if fields.setdefault(key, node) is not node:
                 first = fields[key].key
-                self._note(node.key, f"the key {key[:60]!r} is there twice; the first is in line {first.line}")
+                self._note(node.key, f"the key {key[:60]!r} appears twice; the first is in line {first.line}")
             self._separate("}")
         self._at += 1
         return Node(fields, mark)
 
     def _separate(self, closing: str) -> None:
-        """Past a comma, or up to the closing bracket."""
+        """Moves past a comma, or up to the closing bracket."""
         self._skip()
         if self._peek() == closing:
             return

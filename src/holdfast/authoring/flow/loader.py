@@ -1,4 +1,4 @@
-"""`load_flow`: a flow from a file, checked whole before anything runs."""
+"""`load_flow`: a flow from a file, checked completely before anything runs."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ __all__ = ["Checked", "Syntax", "check_file", "check_text", "read_definition"]
 Syntax: TypeAlias = Literal["json", "yaml"]
 
 NOTED: Final = 100
-"""Anchors, duplicate keys and the like that are told of: a file full of them is no flow."""
+"""Maximum number of anchors, duplicate keys and similar problems that are reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found in a file. `definition` is there if nothing is wrong; warnings are among the `problems`."""
+    """The result of reading a file. `definition` is set if nothing is wrong; `problems` includes warnings."""
 
     where: str
     problems: tuple[Problem, ...]
     definition: Definition | None
 
     def required(self) -> Definition:
-        """The definition; `InvalidFlow` with everything that is wrong."""
+        """The definition. Raises `InvalidFlow` with everything that is wrong."""
         if self.definition is None:
             raise refused(self.where, self.problems)
         return self.definition
 
 
 def read_definition(path: str | PathLike[str]) -> Definition:
-    """The flow of a file; `InvalidFlow` has everything that is wrong, each with line and column."""
+    """The flow of a file. Raises `InvalidFlow` with everything that is wrong, each with line and column."""
     return check_file(path).required()
 
 
 def check_file(path: str | PathLike[str], catalog: Catalog | None = None) -> Checked:
-    """Reads and checks a file: JSON if it is named so, else YAML. With a catalog, what it calls is checked too."""
+    """Reads and checks a file: JSON if its name says so, else YAML. With a catalog, checks what it calls too."""
     file, where = FilePath(path), str(path)
     try:
         with file.open("rb") as opened:
@@ -64,7 +64,7 @@ def check_file(path: str | PathLike[str], catalog: Catalog | None = None) -> Che
 
 
 def check_text(text: str, where: str, syntax: Syntax = "yaml", catalog: Catalog | None = None) -> Checked:
-    """The same for text; `where` is what messages call it."""
+    """Like `check_file`, for text; `where` is its name in messages."""
     reader = Reader(where)
 
     def note(mark: Mark, message: str) -> None:
@@ -101,5 +101,5 @@ def _unreadable(where: str, message: str, mark: Mark) -> Checked:
 
 
 def _in_order(problems: Sequence[Problem]) -> tuple[Problem, ...]:
-    """As they stand in the file, each once."""
+    """The problems in the order of the file, each once."""
     return tuple(sorted(dict.fromkeys(problems), key=lambda each: (each.line, each.column)))

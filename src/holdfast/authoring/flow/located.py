@@ -1,4 +1,5 @@
-"""What a file says, with the place of everything: the common form of YAML and JSON text before it is understood."""
+"""The contents of a file with the place of every part: the common form of YAML and JSON text before it is
+interpreted."""
 
 from __future__ import annotations
 
@@ -25,10 +26,10 @@ __all__ = [
 ]
 
 MAX_NESTING: Final = 64
-"""Levels of a file: no flow that people write comes near."""
+"""Maximum nesting of a file, far above that of any real flow."""
 
 MAX_SIZE: Final = 16 * 1024 * 1024
-"""Bytes of a file."""
+"""Maximum size of a file in bytes."""
 
 
 class Mark(NamedTuple):
@@ -45,8 +46,8 @@ NOWHERE: Final = Mark()
 class Node:
     """A scalar, a list of nodes, or a mapping from text to nodes.
 
-    `key` is where the key of a mapping's member stands. `lead` is how many characters (a quote) come before the text of
-    a scalar that stands in the file just as it is, on one line; -1: it does not.
+    `key` is the place of a member's key. `lead` is the number of characters (a quote) before the text of a scalar, if
+    the file has that text unchanged on one line; otherwise -1.
     """
 
     value: Any
@@ -55,7 +56,7 @@ class Node:
     lead: int = -1
 
     def at(self, offset: int) -> Mark:
-        """The place of a character of its text, as closely as it can be told."""
+        """The place of a character of its text, as precisely as it is known."""
         return self.mark if self.lead < 0 else Mark(self.mark.line, self.mark.column + self.lead + offset)
 
     def child(self, part: str | int) -> Node | None:
@@ -68,7 +69,7 @@ class Node:
         return found
 
     def shown(self) -> str:
-        """The value for a message: bounded."""
+        """The value for a message, shortened."""
         if is_dict(self.value) or is_list(self.value):
             return "a mapping" if is_dict(self.value) else "a list"
         text = "null" if self.value is None else repr(self.value)
@@ -76,11 +77,11 @@ class Node:
 
 
 Note: TypeAlias = Callable[[Mark, str], None]
-"""Takes a problem that does not keep the rest of the text from being read."""
+"""Takes a problem after which the rest of the text can still be read."""
 
 
 class Unreadable(Exception):
-    """Text that is no YAML or JSON, or more of it than is allowed: what comes after it cannot be read."""
+    """Text that is not YAML or JSON, or exceeds a limit: the rest of it cannot be read."""
 
     def __init__(self, message: str, mark: Mark) -> None:
         super().__init__(message)
@@ -95,7 +96,7 @@ def to_plain(node: Node) -> Any:
 
 
 def from_plain(value: Any) -> Node:
-    """Nodes without places. The value is not deeper than `MAX_NESTING` by far: it was written by `format`."""
+    """Nodes without places. The value was written by `format`, so its depth is far below `MAX_NESTING`."""
     if is_dict(value):
         return Node({key: from_plain(each) for key, each in value.items()})
     return Node([from_plain(each) for each in value]) if is_list(value) else Node(value)
@@ -122,11 +123,11 @@ def refused(what: str, problems: Sequence[Problem]) -> InvalidFlow:
 
 
 SHOWN: Final = 100
-"""Problems that one message lists; the error itself has all."""
+"""Maximum number of problems in one message; the error itself has all."""
 
 
 def number(text: str) -> int | float | None:
-    """A number as YAML and JSON write it; None if no journal could hold it: 64 bits, or a finite float."""
+    """A number as YAML and JSON write it; None if a journal cannot hold it (64 bits, or a finite float)."""
     digits = text.lstrip("+-")
     if digits[:2] in {"0o", "0x"}:
         value = int(digits, 0) if len(digits) < 30 else _TOO_LARGE

@@ -1,4 +1,4 @@
-"""From text to expression trees: bounded in size and depth, and every refusal says at which character.
+"""Parses text to expression trees, bounded in size and depth. Every error names the character.
 
 Grammar, from loose to tight: ``or``, ``and``, ``not``, comparisons (which do not chain), ``+ -``, ``* /``, unary ``-``,
 ``??`` (to the right), then constants, lists, objects, parentheses and paths.
@@ -33,7 +33,7 @@ from holdfast.errors import InvalidExpression
 __all__ = ["MAX_LENGTH", "parse_expression", "parse_text", "parse_value"]
 
 MAX_LENGTH = 4_000
-"""Characters of one text with expressions in it."""
+"""Maximum length of a text with expressions."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -61,7 +61,8 @@ _Kind = Literal["number", "name", "quoted", "sign", "end"]
 
 
 def parse_value(value: Json, depth: int = 0) -> Expression:
-    """The tree of a JSON value whose texts may hold `${…}`. `InvalidExpression` has the offset within that text."""
+    """The tree of a JSON value whose texts may contain `${…}`. Raises `InvalidExpression` with the offset within that
+    text."""
     if depth > MAX_DEPTH:
         raise InvalidExpression(f"more than {MAX_DEPTH} levels", offset=0)
     if is_dict(value):
@@ -247,7 +248,7 @@ class _Parser:
             else:
                 self._next()
             if key in fields:
-                raise InvalidExpression(f"the key {key!r} is there twice", offset=start)
+                raise InvalidExpression(f"the key {key!r} appears twice", offset=start)
             self._take(":")
             tree, deep = self._binary(0, depth + 1)
             fields[key] = tree
@@ -320,10 +321,10 @@ class _Parser:
         try:
             value: Any = msgspec.json.decode(token)
         except (msgspec.DecodeError, UnicodeEncodeError):
-            raise self._error("a text is written as in JSON: escapes are \\n \\t \\u0041 and the like") from None
+            raise self._error("texts are written as in JSON, with escapes such as \\n \\t \\u0041") from None
         self._next()
         return str(value)
 
     def _bound(self, depth: int) -> None:
         if depth > MAX_DEPTH:
-            raise self._error(f"more than {MAX_DEPTH} levels: put a part of it in a step of its own")
+            raise self._error(f"more than {MAX_DEPTH} levels: move a part of it into a separate step")

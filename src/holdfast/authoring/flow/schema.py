@@ -1,4 +1,4 @@
-"""The JSON Schema of flow files, made from the table of their keys, so that editors complete and check them."""
+"""The JSON Schema of flow files, generated from the table of their keys, so that editors complete and check them."""
 
 from __future__ import annotations
 

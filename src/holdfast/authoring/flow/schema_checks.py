@@ -1,4 +1,4 @@
-"""What a flow is given and gives, against its schemas."""
+"""Checks a flow's input and output against its schemas."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ if TYPE_CHECKING:
 
 
 def check_input(definition: Definition, value: Any) -> None:
-    """`InvalidArguments` if the input does not fit the flow's schema."""
+    """Raises `InvalidArguments` if the input does not match the flow's schema."""
     found = _misfits(definition.input_schema, value, "input")
     if found:
         raise InvalidArguments(f"flow {definition.name}: {'; '.join(found)}")
 
 
 def check_output(definition: Definition, value: Any) -> None:
-    """`InvalidInput` if the output does not fit the flow's schema."""
+    """Raises `InvalidInput` if the output does not match the flow's schema."""
     found = _misfits(definition.output_schema, value, "output")
     if found:
         raise InvalidInput("; ".join(found))
 
 
 def can_check(schemas: Iterable[Any]) -> bool:
-    """Whether there is nothing to check, or the library that checks is installed."""
+    """Whether there are no schemas, or the library that checks them is installed."""
     return all(schema is None or schema is True for schema in schemas) or find_spec("jsonschema_rs") is not None
 
 

@@ -1,7 +1,7 @@
-"""JSON Schema against what a flow says: whether a schema holds, and what can be seen not to fit before anything runs.
+"""Checks JSON Schemas, and finds parts of a flow that cannot match them before anything runs.
 
-The library is an extra, imported when a flow with a schema is first looked at. Schemas refer only to themselves:
-nothing is ever fetched.
+The library is an extra, imported with the first flow that has a schema. Schemas refer only to themselves: nothing is
+ever fetched.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = ["kinds_at", "kinds_of", "misfits", "misfits_of", "path_misfit", "sche
 Place: TypeAlias = tuple[str | int, ...]
 
 SHOWN: Final = 5
-"""How many misfits of one value are named."""
+"""Maximum number of reported misfits of one value."""
 
 _OPEN: Final = frozenset(
     {"$ref", "$dynamicRef", "anyOf", "oneOf", "allOf", "if", "not", "patternProperties", "enum", "const"}
 )
-"""Keys after which a schema says more than `type`, `properties` and `items` do."""
+"""Keywords with which a schema says more than `type`, `properties` and `items` do."""
 
 _TYPES: Final = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
 
@@ -49,7 +49,7 @@ _KINDS: Final = {"string": "str", "boolean": "bool", "integer": "int", "number":
 
 
 def validator(schema: Json) -> Any:
-    """The compiled schema. `ValueError` if it does not hold, `UsageError` if the library is not installed."""
+    """The compiled schema. Raises `ValueError` if it is invalid, `UsageError` if the library is not installed."""
     return _compiled(msgspec.json.encode(schema, order="deterministic"))
 
 
@@ -74,11 +74,11 @@ def schema_problems(schema: Json) -> Iterator[tuple[Place, str]]:
     except ValueError as error:
         place: Place = tuple(getattr(error, "instance_path", ()))
         message = str(getattr(error, "message", error)).splitlines()[0]
-        yield place, f"this JSON Schema does not hold: {message[:300]}"
+        yield place, f"this JSON Schema is invalid: {message[:300]}"
 
 
 def misfits(schema: Json, value: Json, name: str) -> list[str]:
-    """What of a value does not fit, each with its path: `input.lines[0].sku: 5 is not of type "string"`."""
+    """The parts of a value that do not match, each with its path: `input.lines[0].sku: 5 is not of type "string"`."""
     return [f"{_named(name, place)}: {message}" for place, message in _misfits(schema, value)]
 
 
@@ -92,7 +92,7 @@ def _misfits(schema: Json, value: Json) -> Iterator[tuple[Place, str]]:
 
 
 def misfits_of(tree: Expression, schema: Json, name: str, at: Place = ()) -> Iterator[tuple[Place, str]]:
-    """What of a tree's value cannot fit a schema that holds, whatever the data will be; each with its place."""
+    """The parts of a tree that cannot match a valid schema, whatever the data will be; each with its place."""
     if not is_dict(schema) or any(True for _ in schema_problems(schema)):
         return
     if is_constant(tree):
@@ -105,7 +105,7 @@ def misfits_of(tree: Expression, schema: Json, name: str, at: Place = ()) -> Ite
     kind = _kind(tree)
     allowed = _allowed(schema)
     if kind and allowed and kind not in allowed and not (kind == "number" and "integer" in allowed):
-        yield at, f"{_named(name, at)}: is {kind}, and the schema says {' or '.join(sorted(allowed))}"
+        yield at, f"{_named(name, at)}: is {kind}, but the schema requires {' or '.join(sorted(allowed))}"
     elif isinstance(tree, Fields):
         yield from _fields(tree, schema, name, at)
     elif isinstance(tree, Items) and is_dict(schema.get("items")) and "prefixItems" not in schema:
@@ -120,7 +120,7 @@ def _fields(tree: Fields, schema: dict[str, Any], name: str, at: Place) -> Itera
     required: Any = schema.get("required")
     for key in required if is_list(required) else ():
         if key not in keys:
-            yield at, f"{_named(name, at)}: needs {key!r}, and it is not there"
+            yield at, f"{_named(name, at)}: needs {key!r}, which is missing"
     is_closed = schema.get("additionalProperties") is False and not (_OPEN & schema.keys())
     for key, value in tree.fields:
         if key in known:
@@ -130,7 +130,7 @@ def _fields(tree: Fields, schema: dict[str, Any], name: str, at: Place) -> Itera
 
 
 def path_misfit(schema: Json, path: Path, start: int = 0) -> str:
-    """What is wrong with a way into data of that schema, whose parts begin at `start`; empty if nothing can be said."""
+    """The problem of a path into data of that schema, whose parts begin at `start`; empty if none is known."""
     for place, part in enumerate(path.parts[start:], start):
         if not is_dict(schema) or _OPEN & schema.keys():
             return ""
@@ -150,7 +150,7 @@ def path_misfit(schema: Json, path: Path, start: int = 0) -> str:
 
 
 def kinds_at(schema: Json, path: Path, start: int = 0) -> frozenset[str]:
-    """What data of that schema may be at the end of a way that leads somewhere; empty if nothing can be said."""
+    """The kinds that data of that schema may have at the end of a valid path; empty if unknown."""
     for part in path.parts[start:]:
         if not is_dict(schema) or _OPEN & schema.keys() or "prefixItems" in schema:
             return frozenset()
@@ -160,20 +160,20 @@ def kinds_at(schema: Json, path: Path, start: int = 0) -> frozenset[str]:
 
 
 def kinds_of(schema: Json) -> frozenset[str]:
-    """What data of that schema may be, in the words of annotations; empty if nothing can be said."""
+    """The kinds that data of that schema may have, in the words of annotations; empty if unknown."""
     if not is_dict(schema) or _OPEN & schema.keys():
         return frozenset()
     return frozenset(_KINDS.get(each, each) for each in _allowed(schema))
 
 
 def _inside(whole: dict[str, Any], part: Any) -> Any:
-    """A part of a schema by itself, its references still leading somewhere."""
+    """A part of a schema as a schema of its own, with its references intact."""
     kept = {key: whole[key] for key in ("$defs", "definitions", "$schema") if key in whole}
     return {**kept, **part} if is_dict(part) else part
 
 
 def _kind(tree: Expression) -> str:
-    """The JSON type of a tree's value, if it can be told without data."""
+    """The JSON type of a tree's value, if it is known without data."""
     match tree:
         case Fields():
             return "object"

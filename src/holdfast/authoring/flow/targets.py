@@ -1,8 +1,8 @@
-"""What a flow calls: a step or a workflow of the app, given and giving plain JSON.
+"""What a flow calls: a step or a workflow of the app, with plain JSON in and out.
 
-A flow knows data, its components have types. What a call is given is read by the component's annotations before it is
-recorded, so a value that does not fit is an error of that step and is never stored; what it gives back stays the JSON
-that the journal holds.
+A flow knows data; its components have types. Arguments are decoded by the component's annotations before they are
+recorded, so a value of the wrong type is an error of that step and is never stored. Results stay the JSON that the
+journal holds.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Plain(Shape[Any]):
-    """Encodes what a body returns by its annotation, and gives the JSON itself."""
+    """Encodes what a body returns by its annotation, and returns the JSON itself."""
 
     __slots__ = ("typed",)
 
@@ -42,7 +42,7 @@ class Plain(Shape[Any]):
         self.typed: Shape[Any] = typed
 
     def check(self) -> Codec:
-        """The annotation is checked."""
+        """Checks the annotation."""
         return self.typed.check()
 
     def encode(self, value: Any, path: str = "") -> bytes:
@@ -60,7 +60,7 @@ class Plain(Shape[Any]):
 
 
 class _Undo:
-    """The undo of a component's call: its result, kept as JSON, is read by annotation again."""
+    """The undo of a component's call. Its result, kept as JSON, is decoded by annotation again."""
 
     def __init__(self, undo: AnyStep[..., Any], result: Shape[Any]) -> None:
         self._undo = undo
@@ -94,7 +94,7 @@ class StepTarget:
         retry: Retry | None,
         timeout: timedelta | None,
     ) -> StepCall[Any]:
-        """The durable call, its key taken and its arguments encoded now."""
+        """The durable call. It takes its key and encodes its arguments now."""
         spec = self._spec
         _only_for_flows(spec, variables)
         taken = program.take_key(key)
@@ -106,7 +106,7 @@ class StepTarget:
 
 
 class ChildTarget:
-    """A workflow of the app, of any style: a child run, its id made from the parent's and the key."""
+    """A workflow of the app, of any style: a child run whose id is made from the parent's and the key."""
 
     bodies: tuple[Callable[..., Any], ...] = ()
 
@@ -124,7 +124,7 @@ class ChildTarget:
         retry: Retry | None,
         timeout: timedelta | None,
     ) -> ChildCall:
-        """The child. What a flow is called with is its input."""
+        """The child. The arguments of a flow are its input."""
         spec = self._spec
         taken = program.take_key(key)
         if spec.style == "flow":
@@ -154,8 +154,8 @@ Target: TypeAlias = StepTarget | ChildTarget
 
 
 def encoded_arguments(arguments: Arguments, given: dict[str, Any], recorded: bytes | None = None) -> bytes:
-    """A call's arguments as they are recorded: read by annotation, defaults applied; `InvalidArguments` names what does
-    not fit."""
+    """A call's arguments as they are recorded: decoded by annotation, with defaults. Raises `InvalidArguments`, which
+    names what does not match."""
     try:
         args, kwargs = arguments.decode(encode_plain(given, "with"))
     except NotDecodable as error:

@@ -1,4 +1,4 @@
-"""`Flow`: a definition as a workflow. Calling it makes a `Call`, its input and variables checked at that moment."""
+"""`Flow`: a definition as a workflow. Calling it makes a `Call` and checks the input and variables at once."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ O = TypeVar("O")  # noqa: E741 its output
 class Flow(AnyWorkflow[[I], O], Generic[I, O]):
     """A workflow declared as data: from `load_flow`, or from `FlowBuilder.build`.
 
-    `definition` is what runs execute, stored with each of them by its hash. `brings` are steps and workflows that came
-    with it (a builder's), served together with the flow; everything else it calls is what its app serves.
+    `definition` is what runs execute, stored with each of them by its hash. `brings` are steps and workflows given to
+    the builder, served together with the flow; the app serves everything else it calls.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Flow(AnyWorkflow[[I], O], Generic[I, O]):
 
     @property
     def hash(self) -> str:
-        """The SHA-256 of the definition: what names it in the store."""
+        """The SHA-256 of the definition, its name in the store."""
         return self.spec.code
 
     def diagram(self, format: Literal["mermaid", "svg"] = "mermaid") -> str:

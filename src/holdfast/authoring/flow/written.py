@@ -1,4 +1,4 @@
-"""Expressions as text again: `written` is what `parsing` reads, with no more parentheses than it needs."""
+"""Expressions as text again: text that `parsing` reads, with as few parentheses as possible."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POWERS: Final[Mapping[str, int]] = {
     "/": 6,
     "??": 8,
 }
-"""How tightly binary operators bind: ``a ?? 0 + b ?? 0`` is a sum of two values that each have a fallback."""
+"""Precedence of binary operators: ``a ?? 0 + b ?? 0`` is a sum of two values that each have a fallback."""
 
 NOT_POWER: Final = 3
 COMPARISON: Final = 4
@@ -37,7 +37,7 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def plain(tree: Expression) -> Json:
-    """The tree as the JSON value a file would have: structure as structure, expressions as `${…}`."""
+    """The tree as the JSON value of a file: structure stays structure, expressions become `${…}`."""
     match tree:
         case Value(str() as text):
             return text.replace("${", "$${")
@@ -97,7 +97,7 @@ def path_text(path: Path) -> str:
 
 
 def _literal(part: str) -> str:
-    """Text before an expression: a dollar at its end must not be taken for the mark of an escape."""
+    """Text before an expression. A dollar at its end must not look like an escape."""
     kept = part.rstrip("$")
     dollars = part[len(kept) :]
     escaped = kept.replace("${", "$${")

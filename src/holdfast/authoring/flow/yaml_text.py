@@ -1,8 +1,8 @@
 """YAML text to nodes with places: the plain part of YAML 1.2, read from the parser's events.
 
-No anchors, aliases, tags or merge keys, so nothing in a file multiplies or names a class, and no duplicate keys.
-Plain scalars mean what YAML 1.2's core schema says: ``no`` is text. The library is an extra, imported when a YAML file
-is first read; JSON files do without.
+No anchors, aliases, tags or merge keys, so nothing in a file expands or names a class, and no duplicate keys. Plain
+scalars mean what YAML 1.2's core schema says: ``no`` is text. The library is an extra, imported when a YAML file is
+first read; JSON files do not need it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _CONTROL: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000
 
 
 def read_yaml(text: str, note: Note) -> Node:
-    """The document. `note` is told of what is left out of it; `Unreadable` says where the reading ended and why;
+    """Reads the document. `note` is told of what is left out. Raises `Unreadable` with the place and the reason, or
     `UsageError` if the library is not installed."""
     try:
         import yaml as library
@@ -55,7 +55,7 @@ def read_yaml(text: str, note: Note) -> Node:
 
 
 def _within(text: str, mark: Any) -> Mark:
-    """A mark of the library, which may lie behind the end."""
+    """A mark of the library, which may lie after the end."""
     lines = _BREAK.split(text)
     if mark is None or mark.line >= len(lines):
         return Mark(len(lines), len(lines[-1]) + 1)
@@ -65,15 +65,14 @@ def _within(text: str, mark: Any) -> Mark:
 def _explained(error: Any, text: str, mark: Mark) -> str:
     problem = error.problem or "this is not YAML"
     if _BREAK.split(text)[mark.line - 1][mark.column - 1 :].startswith("\t"):
-        return "a tab: YAML is indented with blanks"
+        return "a tab: YAML is indented with spaces"
     return f"this is not YAML: {problem}" + (f" ({error.context})" if error.context else "")
 
 
 class _Composer:
-    """Builds nodes from events. Depth is bounded by itself, so the parser never gets to go deep.
-
-    What YAML has and flows have not is noted and left out, so that one look tells of all of it: an anchor and a tag
-    count for nothing, an alias for null, and of two keys the first holds.
+    """Builds nodes from events, with a limit on depth. YAML features that flows do not have are noted and left out, so
+    that one check reports all of them: anchors and tags are ignored, an alias becomes null, and of two equal keys the
+    first counts.
     """
 
     def __init__(self, events: Iterator[Any], yaml: Any, note: Note) -> None:
@@ -97,12 +96,12 @@ class _Composer:
     def _node(self, event: Any, depth: int) -> Node:
         yaml, mark = self._yaml, _mark(event)
         if isinstance(event, yaml.AliasEvent):
-            self._note(mark, f"an alias (*{event.anchor[:40]}): flows have none, write it out")
+            self._note(mark, f"an alias (*{event.anchor[:40]}) is not allowed in flows: write the value out")
             return Node(None, mark)
         if event.anchor is not None:
-            self._note(mark, f"an anchor (&{event.anchor[:40]}): flows have none, write it out")
+            self._note(mark, f"an anchor (&{event.anchor[:40]}) is not allowed in flows: write the value out")
         if event.tag is not None:
-            self._note(mark, f"a tag ({event.tag[:60]}): flows have none, only plain values")
+            self._note(mark, f"a tag ({event.tag[:60]}) is not allowed in flows, which have plain values only")
         if isinstance(event, yaml.ScalarEvent):
             return _scalar(event, mark)
         if depth >= MAX_NESTING:
@@ -132,18 +131,18 @@ class _Composer:
                 continue
             if fields.setdefault(key, node) is not node:
                 first = fields[key].key
-                self._note(at, f"the key {key[:60]!r} is there twice; the first is in line {first.line}")
+                self._note(at, f"the key {key[:60]!r} appears twice; the first is in line {first.line}")
         return Node(fields, mark)
 
     def _key(self, event: Any, depth: int) -> str | None:
-        """None for what is not a key of a flow: its value is left out."""
+        """The key; None if it is not a key of a flow, whose value is then left out."""
         node = self._node(event, depth)
         if isinstance(event, self._yaml.AliasEvent):
             return None
         if not isinstance(event, self._yaml.ScalarEvent):
             raise Unreadable("a key is text, not a list or a mapping", node.mark)
         if event.value == "<<" and not event.style:
-            self._note(node.mark, "a merge key (<<): flows have none, write it out")
+            self._note(node.mark, "a merge key (<<) is not allowed in flows: write the values out")
             return None
         return str(event.value)
 
@@ -162,7 +161,7 @@ def _scalar(event: Any, mark: Mark) -> Node:
 
 
 def _resolved(text: str, mark: Mark) -> Any:
-    """What a plain scalar means."""
+    """The value of a plain scalar."""
     if text in _WORDS:
         return _WORDS[text]
     if _NUMBER.fullmatch(text) or _BASED.fullmatch(text):

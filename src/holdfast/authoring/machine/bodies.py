@@ -1,4 +1,4 @@
-"""The bodies of states, as both ways of running a machine call them."""
+"""The bodies of states, as a machine under an app and a standalone one call them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADVICE = "A body that uses the durable verbs is declared with .script instead of
 
 Tell = Callable[..., None]
 FAILURES = (Exception, SystemExit)
-"""What fails an attempt. The rest (a keyboard's interrupt, a cancellation) is not the body's to decide."""
+"""Exceptions that fail an attempt. Others, such as a keyboard interrupt or a cancellation, pass through."""
 
 
 async def call(function: Callable[..., Any], *args: Any) -> Any:
@@ -34,11 +34,9 @@ async def call(function: Callable[..., Any], *args: Any) -> Any:
 
 
 async def split(definition: Definition, state: Any, tell: Tell) -> Any:
-    """Runs the branches and gives the handler what the join needs.
-
-    A branch that is stopped because its outcome no longer matters ends in silence; one that is stopped with the whole
-    split is told as failed, so that starts and ends match.
-    """
+    """Runs the branches and calls the handler with what the join needs. A branch that is stopped because its outcome no
+    longer matters ends silently; one that is stopped with the whole split is reported as failed, so that starts and
+    ends match."""
     verdict: list[bool] = []
 
     def branch(index: int, function: Callable[..., Any]) -> Callable[[], Coroutine[Any, Any, Any]]:
@@ -66,7 +64,7 @@ async def split(definition: Definition, state: Any, tell: Tell) -> Any:
 
 
 class Reading:
-    """A stream being read in windows. A cursor is given out with its window only after that was handled."""
+    """A stream that is read in windows. It returns the cursor of a window only after the window was handled."""
 
     def __init__(self, definition: Definition, state: Any, cursor: Any) -> None:
         assert definition.source is not None
@@ -77,10 +75,8 @@ class Reading:
         self._next: asyncio.Future[tuple[Any, Any]] | None = None
 
     async def window(self) -> Any:
-        """Reads and hands over one window: `More(cursor)`, or the next state.
-
-        A cancellation while reading hands over what has been read, and is raised after its cursor is known.
-        """
+        """Reads and handles one window. Returns `More(cursor)` or the next state. When cancelled while reading, it
+        handles what it has read, and raises once the cursor is known."""
         items: list[Any] = []
         cancelled: asyncio.CancelledError | None = None
         is_last = False
@@ -102,7 +98,7 @@ class Reading:
         return More(self._cursor)
 
     async def close(self) -> None:
-        """Lets go of the source."""
+        """Closes the source."""
         if self._next is not None:
             self._next.cancel()
             await asyncio.wait([self._next])
@@ -113,7 +109,7 @@ class Reading:
             await close()
 
     async def _fill(self, items: list[Any]) -> bool:
-        """Reads until the window is full or its time is over; True at the end of the source."""
+        """Reads until the window is full or its time is over. Returns True at the end of the source."""
         definition, loop = self._definition, asyncio.get_running_loop()
         until = None if definition.within is None else loop.time() + definition.within.total_seconds()
         while len(items) < definition.window:
@@ -153,11 +149,11 @@ class Reading:
 
 
 class _Ended(Exception):
-    """The source has no more; StopAsyncIteration cannot cross a future."""
+    """The source is exhausted; StopAsyncIteration cannot cross a future."""
 
 
 class Flushed(BaseException):
-    """A stream was cancelled; the window it had read is handed over, up to this cursor."""
+    """A stream was cancelled. The window it had read was handled, up to this cursor."""
 
     def __init__(self, cursor: Any) -> None:
         super().__init__()
@@ -172,7 +168,7 @@ async def _one(source: AsyncIterator[tuple[Any, Any]]) -> tuple[Any, Any]:
 
 
 async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retry) -> ItemOutcome[Any]:
-    """One item under its policy. An error is its outcome."""
+    """Runs one item under its policy. An error is its outcome."""
     failures = 0
     while True:
         try:
@@ -186,7 +182,7 @@ async def run_item(each: Callable[..., Any], item: Any, index: int, policy: Retr
 
 
 def due_at(wait: Any, now: datetime) -> datetime:
-    """When a timer ends that waits for a duration or until an instant."""
+    """When a timer with a duration or an instant ends."""
     if isinstance(wait, datetime):
         return kept_instant(wait, "@machine.timer")
     return instant_after(now, parse_duration(wait, what="@machine.timer"), "@machine.timer")

@@ -1,6 +1,6 @@
 """A circuit breaker: after enough failures in a row, bodies are not called for a while.
 
-It belongs to a definition and so to one process; nothing of it is durable. Time is the event loop's.
+It belongs to a definition, and so to one process. Nothing of it is durable. It uses the event loop's time.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Breaker:
 
     @property
     def state(self) -> Literal["closed", "open", "half open"]:
-        """What a call would meet now."""
+        """The state a call would find now."""
         if self._opened_at is None:
             return "closed"
         return "half open" if self._is_rested() else "open"
 
     def ask(self) -> Permit:
-        """A permit for one call, or `CircuitOpen`."""
+        """Returns a permit for one call, or raises `CircuitOpen`."""
         if self._opened_at is not None:
             if not self._is_rested() or self._out >= self._probes:
                 reset = format_duration(self._reset)
@@ -53,7 +53,7 @@ class Breaker:
         return Permit(self._epoch)
 
     def succeeded(self, permit: Permit) -> None:
-        """The call went well. Outcomes of an earlier epoch do not count."""
+        """The call succeeded. Outcomes of an earlier epoch do not count."""
         if permit.epoch != self._epoch:
             return
         self._failures = 0

@@ -1,7 +1,7 @@
 """A machine as a picture, drawn from its definition: Mermaid text, or SVG without another program.
 
-The SVG is laid out in layers by distance from the first state. An edge that spans several layers gets a place in each
-of them, so that it passes between the boxes; one that leads back runs along the right side.
+The SVG is laid out in layers by distance from the first state. An edge that spans several layers gets a point in each
+of them, so that it passes between the boxes; an edge that leads back runs along the right side.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _kinds(node: Node) -> str:
 
 
 def _words(node: Node) -> str:
-    """What is said of a state besides its name."""
+    """What the picture says of a state besides its name."""
     parts: list[str] = []
     if node.definition is not None and node.definition.kind != "state":
         parts.append(node.definition.kind)
@@ -72,6 +72,6 @@ def _note(node: Node) -> str:
 
 
 def box_of(node: Node) -> Box:
-    """A state's box, wide enough for what is said of it."""
+    """A state's box, wide enough for its text."""
     loops = node.definition is not None and node.definition.kind in {"stepped", "poll", "stream"}
     return Box(node.label, width_of(node.label, _note(node)), loops=loops)

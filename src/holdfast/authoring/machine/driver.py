@@ -1,9 +1,9 @@
 """A machine under an app: a script whose steps are its states.
 
 The driver is an ordinary coroutine on the script's deterministic loop. A state's body is a step named after the state,
-so its completion and the scheduling of the next one stand in one row: a transition is one write. Routers are called
-here and leave no trace. The key of a visit is `Quoting`, then `Quoting:1`; what a visit asks for besides its first step
-is `Quoting.1`, `Quoting.item0`, … Undoing is the saga's.
+so its completion and the scheduling of the next one are in one row: a transition is one write. Routers are called here
+and are not recorded. The key of a visit is `Quoting`, then `Quoting:1`; what a visit asks for besides its first step is
+`Quoting.1`, `Quoting.item0`, … The saga does the undoing.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def workflow_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowSpec:
-    """The machine as the engine knows workflows."""
+    """The machine as a workflow of the engine."""
     steps = {cls: StateSteps(model, node) for cls, node in model.nodes.items() if needs_steps(node)}
     what = f"machine {model.name}"
     first = model.first[0] if len(model.first) == 1 else None
@@ -121,7 +121,7 @@ class Driver:
         self._is_after_script = False
 
     async def run(self, state: Any) -> Any:
-        """To a final state."""
+        """Runs to a final state."""
         while True:
             node = self._model.node_of(state)
             if node is None:
@@ -161,7 +161,7 @@ class Driver:
                 return await self._timer(node, state)
 
     async def _step(self, node: Node, call: StepCall[Any]) -> Any:
-        """Awaits a step. One that can be undone is not cut by a cancel: it is honoured right after."""
+        """Awaits a step. A cancel does not interrupt a step that can be undone; it takes effect right after it."""
         if node.undo is None:
             return await call
         task = asyncio.ensure_future(call)
@@ -250,20 +250,21 @@ class Driver:
         return self._program.take_key(self._key(node))
 
     def _announce(self, node: Node) -> None:
-        """After a script, whose own steps stand in the journal like states, the next state is named."""
+        """Names the next state after a script, whose own steps are in the journal like states."""
         if self._is_after_script and node.definition is not None and node.definition.kind not in {"router", "script"}:
             self._is_after_script = False
             self._program.ask(c.Enter(key=self._program.keys.peek(self._key(node)), state=node.label))
 
     def _key(self, node: Node) -> str:
-        """The label under which this run records the state: that of its first visit, also if it was renamed since."""
+        """The label under which this run records the state: that of its first visit, even if the state was renamed
+        since."""
         known = self._labels.get(node.cls)
         if known is None:
             known = self._labels[node.cls] = self._recorded(node) or node.label
         return known
 
     def _recorded(self, node: Node) -> str:
-        """An earlier label, if the journal holds this visit under one."""
+        """The earlier label under which the journal holds this visit, if any."""
         if not node.was:
             return ""
         memo = self._program.beginning.memo
@@ -277,7 +278,7 @@ class Driver:
         return label if label in node.was else ""
 
     def _failed(self, node: Node, error: Exception) -> BaseException:
-        """The error with its place, unless it is one the machine declared."""
+        """The error with its place, unless the machine declared it."""
         raises = self._model.options.raises
         if raises and isinstance(error, raises):
             return error

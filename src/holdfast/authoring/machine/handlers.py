@@ -1,4 +1,4 @@
-"""What authors declare: one definition for each handler, and the `.state` handlers that know their way back."""
+"""What authors declare: one definition for each handler, and the `.state` handlers with their undo."""
 
 from __future__ import annotations
 
@@ -72,12 +72,12 @@ class Definition:
 
 
 def as_retry(retry: Retry | int | None) -> Retry | None:
-    """A policy; a number is that many attempts."""
+    """A retry policy; a number is that many attempts."""
     return Retry(retry) if isinstance(retry, int) else retry
 
 
 def as_duration(value: Duration | None, what: str) -> timedelta | None:
-    """A duration, if one is given."""
+    """A duration, or None."""
     return None if value is None else parse_duration(value, what=what)
 
 
@@ -92,7 +92,7 @@ def define(
     was: str = "",
     **more: Any,
 ) -> Definition:
-    """A definition of that kind, its options checked."""
+    """A definition of that kind, with checked options."""
     what = f"@machine.{kind}"
     check_function(function, what)
     return Definition(
@@ -109,7 +109,7 @@ def define(
 
 
 class StateHandler(Generic[S, N]):
-    """An `async def` handler of `.state`: called outside a machine it is the plain function."""
+    """An `async def` handler of `.state`. Outside a machine it is the plain function."""
 
     def __init__(self, definition: Definition) -> None:
         functools.update_wrapper(cast("Callable[..., Any]", self), definition.function)
@@ -131,7 +131,8 @@ class StateHandler(Generic[S, N]):
         self, *, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> Callable[[Callable[[N, S], Coroutine[Any, Any, None]]], UndoHandler[N, S]]: ...
     def undo(self, function: Any = None, **options: Any) -> Any:
-        """Declares how to undo the completed state: what it returned, then what it was given."""
+        """Declares how to undo the completed state. The function gets what the state returned, then what it was
+        given."""
         return _declare_undo(self.definition, function, options)
 
 
@@ -152,7 +153,8 @@ class SyncStateHandler(Generic[S, N]):
         self, *, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> Callable[[Callable[[N, S], Any]], Callable[[N, S], Any]]: ...
     def undo(self, function: Any = None, **options: Any) -> Any:
-        """Declares how to undo the completed state: what it returned, then what it was given."""
+        """Declares how to undo the completed state. The function gets what the state returned, then what it was
+        given."""
         return _declare_undo(self.definition, function, options)
 
 

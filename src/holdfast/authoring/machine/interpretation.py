@@ -1,7 +1,7 @@
-"""What the kinds of states mean, once for both ways to run a machine: under an app (`driver`) and standalone.
+"""The meaning of each kind of state, written once for machines under an app (`driver`) and standalone ones.
 
-How a body is called, a cursor kept and time waited for is given; in which order, how often and until when stands here.
-Nothing here reads a clock or writes.
+Callers provide how a body is called, a cursor is kept and time passes; this module decides the order, how often and
+until when. Nothing here reads a clock or writes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ T = TypeVar("T")
 async def in_windows(
     window: Callable[[int, Any], Awaitable[Any]], keep: Callable[[Any], Awaitable[Any]], cursor: Any = None
 ) -> Any:
-    """A stepped state or a stream: `window(number, cursor)` until one answers with a state. `keep` makes a cursor
-    durable and gives it as it is read back."""
+    """A stepped state or a stream: calls `window(number, cursor)` until it returns a state. `keep` makes a cursor
+    durable and returns it as it is read back."""
     for number in itertools.count():
         answer = await window(number, cursor)
         if not is_more(answer):
@@ -39,8 +39,8 @@ async def polled(
     failure: type[Exception],
     is_last: Callable[[Any], bool],
 ) -> Any:
-    """A poll: `look(number)` until it answers with a state. Up to `errors` failures in a row are forgiven, unless
-    `is_last` says that this one is not. `wait(number, delay)` passes the time before that look."""
+    """A poll: calls `look(number)` until it returns a state. Tolerates up to `errors` failures in a row, unless
+    `is_last` says that this one is final. `wait(number, delay)` passes the time before that look."""
     limit = None if definition.timeout is None else definition.timeout.total_seconds()
     errors, delay = 0, 0.0
     async with asyncio.timeout(limit):
@@ -66,8 +66,8 @@ async def each_item(
     perform: Callable[[int, T], Awaitable[ItemOutcome[Any]]],
     known: dict[int, ItemOutcome[Any]] | None = None,
 ) -> list[ItemOutcome[Any]]:
-    """A batch: what `perform(index, item)` gave for every item, in their order, a few at once. `known` are outcomes of
-    an earlier process."""
+    """A batch: the results of `perform(index, item)` for every item, in their order, a few at once. `known` are
+    outcomes from an earlier process."""
     outcomes = dict(known or {})
     waiting = iter([index for index in range(len(items)) if index not in outcomes])
 

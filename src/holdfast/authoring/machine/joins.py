@@ -1,4 +1,4 @@
-"""When a split has what it needs: rules over counts, and the running of its branches.
+"""Joins: rules over counts that say when a split is decided, and the code that runs its branches.
 
 A rule never looks at results, only at how many branches succeeded, failed and still run.
 """
@@ -31,7 +31,7 @@ class Join:
 
     @staticmethod
     def all() -> Join:
-        """Every branch; the others run on when one fails."""
+        """Every branch; if one fails, the others still run to their end."""
         return Join("all")
 
     @staticmethod
@@ -53,16 +53,16 @@ class Join:
 
     @staticmethod
     def partial(count: int) -> Join:
-        """The first that many successes, whatever becomes of the others."""
+        """The first that many successes, whatever happens to the others."""
         return Join("partial", count=_at_least_one(count, "partial"))
 
     @staticmethod
     def partial_timeout(limit: Duration) -> Join:
-        """What has succeeded after that long, if at least one branch has finished at all."""
+        """The branches that have succeeded after that long, if at least one branch has finished."""
         return Join("partial_timeout", limit=parse_duration(limit, what="Join.partial_timeout()"))
 
     def needed(self, branches: int) -> int:
-        """How many successes decide it."""
+        """How many successes decide the split."""
         match self.kind:
             case "all" | "partial_timeout":
                 return branches
@@ -80,7 +80,7 @@ class Join:
         return f"Join.{self.kind} needs {max(1, self.needed(branches))} of {branches} branches"
 
     def verdict(self, branches: int, succeeded: int, failed: int, *, is_late: bool = False) -> Verdict:
-        """What these counts mean. `is_late`: the time of `partial_timeout` is over."""
+        """The verdict for these counts. `is_late`: the time of `partial_timeout` is over."""
         running = branches - succeeded - failed
         if self.kind == "partial_timeout":
             if running and not is_late:
@@ -106,10 +106,8 @@ async def run_branches(
     bulkhead: int | None,
     decided: Callable[[], None] = lambda: None,
 ) -> list[T]:
-    """Runs the branches, at most `bulkhead` at a time; the results of those that succeeded, in their order.
-
-    `decided` is called before the rest is stopped because nothing hangs on it any more.
-    """
+    """Runs the branches, at most `bulkhead` at a time. Returns the results of those that succeeded, in their order.
+    `decided` is called before the remaining branches are stopped because their outcome no longer matters."""
     total = len(branches)
     gate = asyncio.Semaphore(bulkhead or max(1, total))
 

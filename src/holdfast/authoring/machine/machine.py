@@ -1,7 +1,7 @@
 """`Machine` as authors declare it: states as dataclasses, handlers as functions, annotations as edges.
 
-Declaring a machine does no I/O and checks nothing whole: handlers may still follow. It is built, and every problem
-reported at once, when it is first used: called, run, drawn, or served by a worker.
+Declaring a machine does no I/O, and it is not checked as a whole, since handlers may still follow. It is built when it
+is first used (called, run, drawn, or served by a worker); then all problems are reported together.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Body = Callable[[S], Coroutine[Any, Any, N]]
 
 
 class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
-    """All of a `Machine` but how it runs without an app (`holdfast.standalone`)."""
+    """A `Machine` without the ways to run it outside an app (`holdfast.standalone`)."""
 
     is_open = True
 
@@ -101,7 +101,7 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
         self._definitions.append(definition)
 
     def build(self) -> Model:
-        """Reads the annotations and checks the machine whole; `DefinitionError` names every problem."""
+        """Reads the annotations and checks the whole machine. Raises `DefinitionError` with every problem."""
         if self._model is None:
             alias = getattr(self, "__orig_class__", None)
             generic = typing.get_args(alias) if alias is not None else ()
@@ -113,18 +113,18 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
 
     @functools.cached_property
     def spec(self) -> WorkflowSpec:
-        """What the engine needs to know; the machine is built here, at first use."""
+        """What the engine needs to know. Builds the machine at first use."""
         return workflow_spec(self.build(), self.resources)
 
     @functools.cached_property
     def compensation_spec(self) -> WorkflowSpec:
-        """The workflow that finishes a rollback which had failed: see `holdfast compensate`."""
+        """The workflow that finishes a rollback that failed: see `holdfast compensate`."""
         from holdfast.authoring.machine.undo_plan import compensation_spec
 
         return compensation_spec(self.build(), self.resources)
 
     def specs(self) -> tuple[WorkflowSpec, WorkflowSpec]:
-        """Everything that is served for it."""
+        """The workflows to serve for it."""
         return self.spec, self.compensation_spec
 
     def __call__(self, state: F) -> Call[E]:
@@ -148,7 +148,7 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
         was: str = "",
     ) -> StateDecorator: ...
     def state(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """A body that may do anything, like a step: after a crash it runs again, whole."""
+        """A body that may do anything, like a step: after a crash it runs again from its beginning."""
         decorator: Any = StateDecorator(self._add, options)
         return decorator if function is None else decorator(function)
 
@@ -179,7 +179,8 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
         raises: Raises = (),
         was: str = "",
     ) -> Callable[[Callable[[S, list[B]], Coroutine[Any, Any, N]]], Callable[[S, list[B]], Coroutine[Any, Any, N]]]:
-        """Branches side by side, at most `bulkhead` at a time; the handler gets the results of those that succeeded."""
+        """Branches that run side by side, at most `bulkhead` at a time; the handler gets the results of those that
+        succeeded."""
 
         def declare(function: Any) -> Any:
             options: dict[str, Any] = {"branches": branches, "join": join or Join.all(), "bulkhead": bulkhead}
@@ -218,7 +219,8 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
         self, *, errors: int = 0, timeout: Duration | None = None, raises: Raises = (), was: str = ""
     ) -> Callable[[Callable[[S], Coroutine[Any, Any, Again | N]]], Callable[[S], Coroutine[Any, Any, Again | N]]]: ...
     def poll(self, function: Any = None, **options: Any) -> Any:
-        """Asked again after each `Again(…)`. `errors` in a row are borne; `timeout` bounds the whole of it."""
+        """Called again after each `Again(…)`. It tolerates `errors` failures in a row; `timeout` limits the whole
+        poll."""
         return self._declare("poll", function, options)
 
     def batch(
@@ -234,10 +236,8 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
         [Callable[[S, list[ItemOutcome[R]]], Coroutine[Any, Any, N]]],
         Callable[[S, list[ItemOutcome[R]]], Coroutine[Any, Any, N]],
     ]:
-        """`load` gives the items, `each` handles one, the handler gets one outcome for each, in their order.
-
-        A failed item is an outcome, not an error. After a crash finished items keep theirs.
-        """
+        """`load` returns the items, `each` handles one, and the handler gets one outcome per item, in their order. A
+        failed item is an outcome, not an error. After a crash, finished items keep their outcomes."""
 
         def declare(function: Any) -> Any:
             policy = as_retry(item_retry) or Retry.none
@@ -253,7 +253,7 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
         retry: Retry | int | None = None,
         was: str = "",
     ) -> Callable[[Body[S, N]], Body[S, N]]:
-        """Waits, durably, then calls the handler. A resumed timer waits only for the rest."""
+        """Waits durably, then calls the handler. A resumed timer waits only for the rest."""
 
         def declare(function: Any) -> Any:
             chosen: Callable[[Any], Duration | datetime]
@@ -290,9 +290,9 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
     ]:
         """Reads (cursor, item) pairs and hands them over in windows; the cursor is durable after each window.
 
-        A window is full with `window` items, or `within` that long. `timeout` bounds the handling of one window;
-        `on_error` says what becomes of a window that fails: the state fails, the window is skipped, or it is tried
-        again under a `Retry` and then skipped.
+        A window is full with `window` items, or after `within`. `timeout` limits the handling of one window; `on_error`
+        says what happens to a window that fails: the state fails, the window is skipped, or it is tried again under a
+        `Retry` and then skipped.
         """
 
         def declare(function: Any) -> Any:
@@ -318,5 +318,5 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
 
 
 def _is_subscripted() -> bool:
-    """Whether the instance is made through `Machine[…](…)`, which adds a frame of `typing`'s."""
+    """Whether the instance is made through `Machine[…](…)`, which adds a frame of `typing`."""
     return "/typing.py:" in str(place(2))

@@ -37,7 +37,7 @@ class Again:
 
 @dataclass(frozen=True, slots=True)
 class ItemOutcome(Generic[R]):
-    """What became of one item of a batch. `error` is empty if it succeeded."""
+    """The outcome of one item of a batch. `error` is empty if it succeeded."""
 
     index: int
     value: R | None = None

@@ -1,4 +1,5 @@
-"""A machine, read from its handlers' annotations and checked whole: every problem at once, each with file and line."""
+"""A machine, read from its handlers' annotations and checked completely: all problems are reported together, each with
+file and line."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from holdfast.core.retry import Retry
 from holdfast.errors import DefinitionError, HoldfastError
 
 PARAMETERS = {"split": 2, "stepped": 2, "batch": 2, "stream": 2}
-"""How many parameters a handler of each kind has; 1 where it is not said."""
+"""Number of parameters of a handler of each kind; 1 by default."""
 
 
 @dataclass(slots=True, eq=False)
@@ -42,7 +43,7 @@ class Node:
 
     @property
     def task(self) -> str:
-        """The name of its function; empty for splits and final states, which have no single one."""
+        """The name of its function; empty for splits and final states, which have none or several."""
         return "" if self.definition is None or self.definition.kind == "split" else self.definition.name
 
     @property
@@ -52,7 +53,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a machine says of all its states."""
+    """The options of a machine that apply to all its states."""
 
     timeout: timedelta | None = None
     compensation_timeout: timedelta | None = None
@@ -63,7 +64,7 @@ class Options:
 
 @dataclass(slots=True, eq=False)
 class Model:
-    """What is known of a machine that is right."""
+    """A valid machine."""
 
     name: str
     version: str
@@ -76,7 +77,7 @@ class Model:
     plan: Any = None  # what a standalone run works out once
 
     def functions(self) -> list[Callable[..., Any]]:
-        """Every function an author gave it."""
+        """Every function that the author gave it."""
         found: list[Callable[..., Any]] = []
         for node in self.nodes.values():
             definition = node.definition
@@ -87,11 +88,11 @@ class Model:
         return found
 
     def node_of(self, state: object) -> Node | None:
-        """The node of a state; None for what is none."""
+        """The node of a state; None for other classes."""
         return self.nodes.get(type(state))
 
     def node(self, label: str) -> Node | None:
-        """The state of that label, today's or an earlier one."""
+        """The node with that label, current or earlier."""
         return self.by_label.get(label)
 
 
@@ -105,7 +106,7 @@ class _Read:
 
 
 class Reader:
-    """Builds a model and collects what is wrong with it."""
+    """Builds a model and collects its problems."""
 
     def __init__(
         self,
@@ -127,7 +128,7 @@ class Reader:
         self._named_at: dict[type, str] = {}
 
     def build(self) -> Model:
-        """The model; `DefinitionError` with everything that is wrong."""
+        """The model. Raises `DefinitionError` with everything that is wrong."""
         first, finals = self._ends()
         for definition in self._definitions:
             self._take(definition, finals)
@@ -218,7 +219,7 @@ class Reader:
         missing = [name for name in (parameters[0].name, "return") if name not in hints]
         if missing:
             which = "its return value" if missing[-1] == "return" else f"{missing[0]!r}"
-            self._say(where, f"{definition.name} has no annotation of {which}: the annotations are the machine")
+            self._say(where, f"{definition.name} has no annotation of {which}: annotations define the machine")
             return None
         state = hints[parameters[0].name]
         if not isinstance(state, type):
@@ -361,7 +362,7 @@ def _members(annotation: Any) -> Iterator[Any]:
 
 
 def _cursor_of_source(definition: Definition) -> Any:
-    """The type of the cursor: of the second parameter of a stream's source, without None."""
+    """The type of the cursor: that of the second parameter of a stream's source, without None."""
     assert definition.source is not None
     try:
         hints = hints_of(definition.source, "its")

@@ -1,6 +1,7 @@
-"""Who watches a machine: hooks that see everything and change nothing.
+"""Observers of a machine: hooks that see everything and change nothing.
 
-Every hook is optional, sync, and called in the order of registration. One that raises is logged and the run continues.
+Every hook is optional, sync, and called in the order of registration. Errors of a hook are logged and the run
+continues.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Observer:
 
 
 class LoggingObserver(Observer):
-    """Tells `logging`: checkpoints at DEBUG, resumes at INFO, failures at WARNING."""
+    """Logs with `logging`: checkpoints at DEBUG, resumes at INFO, failures at WARNING."""
 
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self._log = logger or logging.getLogger("holdfast.machine.observer")
@@ -85,7 +86,7 @@ class LoggingObserver(Observer):
         self._log.info("run %s: cancelled in %s", run_id, state)
 
     def timed_out(self, run_id: str, state: str) -> None:
-        self._log.warning("run %s: its time ran out in %s", run_id, state)
+        self._log.warning("run %s: timed out in %s", run_id, state)
 
     def clear_failed(self, run_id: str, error: BaseException) -> None:
         self._log.warning("run %s: its log could not be cleared: %r", run_id, error)
@@ -95,7 +96,7 @@ class LoggingObserver(Observer):
 
 
 class Audience:
-    """All observers of one machine, told safely."""
+    """All observers of one machine, called safely."""
 
     def __init__(self, observers: Sequence[Observer] = ()) -> None:
         self._observers = tuple(observers)
@@ -104,7 +105,7 @@ class Audience:
         return bool(self._observers)
 
     def tell(self, hook: str, run_id: str, *facts: object) -> None:
-        """Calls one hook of everybody; what it raises is logged."""
+        """Calls one hook of every observer; errors are logged."""
         for observer in self._observers:
             try:
                 getattr(observer, hook)(run_id, *facts)

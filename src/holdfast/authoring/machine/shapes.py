@@ -1,7 +1,7 @@
-"""States as JSON: `{"Quoting": {…}}`, told apart by label, read back by class.
+"""States as JSON: `{"Quoting": {…}}`, distinguished by label and decoded by class.
 
-A union of dataclasses would be told apart by their fields; two states may well have the same ones. A label that the
-state had before it was renamed still reads.
+A union of dataclasses is distinguished by fields, and two states may have the same fields. A label from before a rename
+can still be read.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class States:
         return self._shapes[type(state)].encode(state, path)
 
     def decode(self, label: str, data: bytes) -> Any:
-        """The state of that label; `InvalidState` if there is none."""
+        """The state of that label. Raises `InvalidState` if there is none."""
         cls = self._by_label.get(label)
         if cls is None:
             known = ", ".join(sorted(self._labels.values()))
@@ -64,7 +64,7 @@ class States:
         return self._by_label.get(label)
 
     def tag(self, state: Any, path: str = "") -> bytes:
-        """A state under its label; `InvalidState` if it is none."""
+        """A state under its label. Raises `InvalidState` if it is not a state of the machine."""
         label = self.label_of(state)
         if label is None:
             raise InvalidState(
@@ -88,7 +88,7 @@ class States:
 
 
 def untagged(data: bytes | msgspec.Raw, what: str) -> tuple[str, bytes]:
-    """The label and the data under it."""
+    """The label and its data."""
     try:
         [(label, value)] = _tagged.decode(data).items()
     except (msgspec.MsgspecError, ValueError) as error:
@@ -97,7 +97,7 @@ def untagged(data: bytes | msgspec.Raw, what: str) -> tuple[str, bytes]:
 
 
 class NextShape(Shape[Any]):
-    """What a handler returns: the next state, or a cursor, or a pause."""
+    """What a handler returns: the next state, a cursor, or a pause."""
 
     __slots__ = ("_cursor", "_labels", "_states")
 
@@ -108,11 +108,11 @@ class NextShape(Shape[Any]):
         self._cursor: Shape[Any] = Shape(cursor if cursor is not None else Any, what=f"{what}: its cursor")
 
     def check(self) -> Codec:
-        """The parts check themselves when the machine is built."""
+        """Nothing to do: the parts are checked when the machine is built."""
         return compile_codec(Any)
 
     def schema(self) -> JsonSchema:
-        """Of the states it may be."""
+        """The schema of the states it may be."""
         return self._states.schema(self._labels)
 
     def encode(self, value: Any, path: str = "") -> bytes:
@@ -129,7 +129,7 @@ class NextShape(Shape[Any]):
         return Again(msgspec.json.decode(value)) if label == AGAIN else self._states.decode(label, value)
 
     def round_trip(self, value: Any, path: str = "") -> tuple[bytes, Any]:
-        """As JSON, and what it decodes to."""
+        """The JSON, and what it decodes to."""
         data = self.encode(value, path)
         return data, self.decode(data)
 
@@ -147,7 +147,7 @@ class Parts(Arguments):
         self._shapes = tuple(shapes.values())
 
     def check(self) -> Codec:
-        """The parts check themselves when the machine is built."""
+        """Nothing to do: the parts are checked when the machine is built."""
         return compile_codec(Any)
 
     def schema(self) -> JsonSchema:
@@ -163,7 +163,7 @@ class Parts(Arguments):
             raise InvalidArguments(f"{self.what}: {error}. Its parameters are ({', '.join(self.names)}).") from None
 
     def encode(self, args: Sequence[Any], kwargs: Mapping[str, Any], proven: bytes | None = None) -> bytes:
-        """As one JSON object."""
+        """The arguments as one JSON object."""
         values = args if len(args) == len(self._shapes) else tuple(self.bind(args, kwargs).values())
         parts = [
             _encode(name) + b":" + shape.encode(value, name)
@@ -183,6 +183,6 @@ class Parts(Arguments):
     def round_trip(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[bytes, tuple[Any, ...], dict[str, Any]]:
-        """As JSON, and what it decodes to."""
+        """The JSON, and what it decodes to."""
         data = self.encode(args, kwargs)
         return (data, *self.decode(data))

@@ -1,4 +1,4 @@
-"""States as steps of a script: what runs under an app, with the state's own policy, shapes and undo."""
+"""States as steps of a script: what runs under an app, with the state's policy, shapes and undo."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class StateStep(AnyStep[..., Any]):
-    """A step whose specification is made by hand: its arguments and result are states."""
+    """A step with a hand-made specification: its arguments and result are states."""
 
     def __init__(self, spec: StepSpec, place: Place) -> None:
         super().__init__(spec.function, StepOptions(name=spec.name))
@@ -35,7 +35,7 @@ class StateStep(AnyStep[..., Any]):
         self._place = place
 
     def asked(self, program: ScriptProgram, key: str, *args: Any) -> StepCall[Any]:
-        """The call under that very key."""
+        """The call under exactly that key."""
         return self.make_call(program, args, {}, self._place, key=key)
 
 
@@ -58,7 +58,7 @@ class StateSteps:
             self.body.undo_step = self._make_undo(definition.undo)
 
     def under(self, label: str) -> StateSteps:
-        """The same steps under the label that an older run knows them by."""
+        """The same steps under the label that an older run uses."""
         if label == self._label:
             return self
         if label not in self._renamed:
@@ -117,7 +117,7 @@ class StateSteps:
         return await bodies.split(self._definition, state, self._tell)
 
     async def _window(self, state: Any, cursor: Any) -> Any:
-        """One window: the source is opened at the cursor, read and closed."""
+        """Handles one window: opens the source at the cursor, reads and closes it."""
         reading = bodies.Reading(self._definition, state, cursor)
         try:
             return await reading.window()
@@ -128,7 +128,7 @@ class StateSteps:
 
     @staticmethod
     def _or_undone(definition: Definition, undo: Undo, result: Shape[Any]) -> Callable[..., Any]:
-        """A result that cannot be stored is undone here and now: nothing else will know of it."""
+        """Undoes a result that cannot be stored at once, since nothing else will know of it."""
 
         async def run(state: Any) -> Any:
             value = await bodies.call(definition.function, state)
@@ -206,7 +206,7 @@ class StateSteps:
             audience.tell(hook, scope.run, self._node.label, *facts)
 
     def _watched(self, run: Callable[..., Any]) -> Callable[..., Any]:
-        """The body with its circuit breaker, and with observers told as of a standalone run."""
+        """The body with its circuit breaker, reported to observers as in a standalone run."""
         task, breaker, tell = self._definition.name, self._definition.breaker, self._tell
 
         async def body(*args: Any) -> Any:

@@ -1,7 +1,7 @@
 """The workflow that finishes a rollback by hand: `holdfast compensate RUN`.
 
-A run that ended takes no further event, so what it left undone is undone by a run of its own. It is given the completed
-visits as the old journal holds them, and undoes them one after the other, each durably.
+An ended run takes no further events, so a separate run undoes what is left. It gets the completed visits from the old
+journal and undoes them one after the other, each durably.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUFFIX = " compensation"
 
 
 class Left(msgspec.Struct, frozen=True):
-    """A completed visit that was not undone, as its journal holds it."""
+    """A completed visit that was not undone, as the journal holds it."""
 
     key: str
     state: str

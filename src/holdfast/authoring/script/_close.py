@@ -1,11 +1,10 @@
-"""How a program is ended before its end, without doing anything more.
+"""Ends a program early, without doing anything more.
 
 A suspended coroutine that is left to the garbage collector runs its `finally` blocks wherever the collector happens to
-be: on the worker's loop, where `await refund()` would really refund. So a program is closed on its own loop. Each
-waiting task gets a private exception at its await; whatever it awaits next gets one too, in turns with plain
-cancellation, until every task and async generator has ended or has refused too often.
-
-A program that keeps refusing is buried: its loop is kept for ever, so that the collector never meets its coroutines.
+run: on the worker's loop, where `await refund()` would really refund. So a program is closed on its own loop. Each
+waiting task gets a private exception at its await; so does everything it awaits next, alternating with plain
+cancellation, until every task and async generator has ended or has refused too often. A program that keeps refusing is
+buried: its loop is kept for ever, so that the collector never finds its coroutines.
 
 Invariants: tasks are ended in the order they were created; a round is bounded, and so is the sum of all rounds.
 """
@@ -28,7 +27,7 @@ _graveyard: list[object] = []
 
 
 def bury(*loops: object) -> None:
-    """Keeps loops whose programs would not end, also while the interpreter shuts down and empties its modules."""
+    """Keeps loops whose programs would not end, even while the interpreter shuts down and clears its modules."""
     for loop in loops:
         import ctypes  # rarely needed, and not light
 
@@ -46,7 +45,7 @@ def end_tasks(
     run_a_round: Callable[[], None],
     make_exc: Callable[[], BaseException],
 ) -> bool:
-    """Ends every task, throwing and cancelling in turns. False if some are left."""
+    """Ends every task, by throwing and cancelling alternately. Returns False if some are left."""
     for attempt in range(ROUNDS):
         left = unfinished()
         if not left:
@@ -80,15 +79,13 @@ def fail(future: asyncio.Future[Any], make_exc: Callable[[], BaseException]) -> 
 
 
 def open_generators(generators: Iterable[AsyncGeneratorType[Any, Any]]) -> list[AsyncGeneratorType[Any, Any]]:
-    """Those that have begun and not ended."""
+    """Async generators that have begun and not ended."""
     return [generator for generator in generators if generator.ag_frame is not None]
 
 
 def unstarted_coroutines(holders: Iterable[object]) -> list[CoroutineType[Any, Any, Any]]:
-    """Coroutines the suspended code has made and not yet awaited, in its variables or one container down.
-
-    Unwinding drops them, and Python would warn that they were never awaited, although the author did nothing wrong.
-    """
+    """Coroutines that the suspended code has made and not yet awaited, in its variables or one container down.
+    Unwinding drops them, and Python would warn that they were never awaited, although the author did nothing wrong."""
     found: list[CoroutineType[Any, Any, Any]] = []
     for holder in holders:
         for frame in frames_of(holder):

@@ -1,7 +1,7 @@
 """What a workflow's loop refuses, as a table.
 
-Every method of `asyncio.AbstractEventLoop` is either written in `loop` or stands here. Each refusal names the method,
-says why and says what to do instead, so an author who reaches real I/O through three libraries still learns the cause.
+Every method of `asyncio.AbstractEventLoop` is implemented in `loop` or listed here. Each refusal names the method, the
+reason and what to do instead, so an author who reaches real I/O through three libraries still learns the cause.
 Refusals raise when called, not when awaited: no coroutine is left behind.
 """
 
@@ -14,7 +14,7 @@ from holdfast.errors import NotAllowedHere
 
 
 class _Refused:
-    """One refused method; takes its name from the attribute it is bound to."""
+    """One refused method. It takes its name from the attribute it is bound to."""
 
     def __init__(self, why: str) -> None:
         self.why = why

@@ -1,8 +1,8 @@
-"""The time in which a durable loop is the running one.
+"""Makes a durable loop the running one for a while.
 
-A program is activated by a plain call, usually from a task of the worker's own loop. For as long as the call lasts, the
-author's code must find its own loop, its own current task and its own hooks for async generators; afterwards the
-worker's must be back, also when the activation raised.
+A program is activated by a plain call, usually from a task of the worker's own loop. During the call, the author's code
+must find its own loop, current task and hooks for async generators. Afterwards the worker's are restored, even if the
+activation raised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The private parts of asyncio the loop stands on, in one place and with their types.
+"""The private parts of asyncio that the loop needs, in one place and with their types.
 
 All of them exist in every Python from 3.11 on; a version that drops one fails here, at import. Nothing else in the
 package reaches below asyncio's public names.

@@ -1,13 +1,12 @@
-"""Tasks, futures and timers that sort the same way in every process.
+"""Tasks, futures and timers that have the same order in every process.
 
 asyncio keeps tasks in sets (`TaskGroup`, `wait`, `as_completed`) and so cancels, awaits and returns them in the order
 of their addresses. Here a task or future hashes by the number it was created under, so the order of a set follows
 from the program alone. Equality stays identity.
 
-The order of a set depends on the numbers themselves, not only on their order, so each kind counts on its own and
-nothing but the program's own doing may draw a number. What cannot be numbered is refused where its order would show.
-
-Knows asyncio; does not know the loop's host, journals or steps.
+The order of a set depends on the numbers themselves, not only on their order, so each kind has its own counter, and
+only the program's own actions may take a number. What cannot be numbered is refused where its order would matter. Knows
+asyncio; does not know the loop's host, journals or steps.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ class DurableTask(asyncio.Task[T]):
 
 
 class ReadyHandle(asyncio.Handle):
-    """A callback in the ready queue: `asyncio.Handle`, made at half the cost."""
+    """A callback in the ready queue: an `asyncio.Handle` that costs half as much to make."""
 
     __slots__ = ()
 
@@ -123,10 +122,8 @@ _NumberedGathering = cast(
 
 
 def number_gathering(caller: FrameType, number: Callable[[], int]) -> None:
-    """Numbers the future that `gather` is making, if it is `gather` that asks.
-
-    asyncio builds it without asking the loop, but its constructor calls `loop.get_debug()`; `caller` is that frame.
-    """
+    """Numbers the future that `gather` is making, if `gather` is the caller. asyncio builds it without asking the loop,
+    but its constructor calls `loop.get_debug()`; `caller` is that frame."""
     if caller.f_code is _stdlib.GATHERING_INIT:
         future: Any = caller.f_locals["self"]
         future.__class__ = _NumberedGathering
@@ -182,10 +179,8 @@ def refuse_unordered_completion(coro: object, caller: FrameType | None) -> None:
 
 
 class _AllTasksGuard:
-    """A task of no loop in asyncio's register: every caller of `all_tasks()` meets it.
-
-    Inside a workflow it refuses; to every other loop it belongs elsewhere.
-    """
+    """A task of no loop in asyncio's register, which every caller of `all_tasks()` meets. Inside a workflow it refuses;
+    other loops see a task that is not theirs."""
 
     def get_loop(self) -> object:
         if isinstance(_stdlib.get_running_loop(), Refusals):
@@ -215,7 +210,7 @@ def close_unstarted(coro: object) -> None:
 
 
 def frames_of(coro: object) -> Iterable[FrameType]:
-    """The frames of a suspended coroutine or async generator, outermost first, as far as they can be seen."""
+    """The visible frames of a suspended coroutine or async generator, outermost first."""
     awaited: Any = coro
     for _ in range(sys.getrecursionlimit()):
         for frame, inner in (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await")):
@@ -229,7 +224,7 @@ def frames_of(coro: object) -> Iterable[FrameType]:
 
 
 def source_of(task: asyncio.Task[Any]) -> str | None:
-    """`file:line` of the innermost line of the author's code the task is at, if it can be told."""
+    """`file:line` of the innermost line of the author's code that the task is at, if known."""
     source: str | None = None
     for frame in frames_of(task.get_coro()):
         if not frame.f_code.co_filename.startswith(_stdlib.ASYNCIO_FILES):
@@ -238,7 +233,7 @@ def source_of(task: asyncio.Task[Any]) -> str | None:
 
 
 def task_of(handle: Any) -> asyncio.Task[Any] | None:
-    """The task a queued callback steps or wakes, if it is one."""
+    """The task that a queued callback steps or wakes, if any."""
     owner: Any = getattr(handle._callback, "__self__", None)
     return owner if _is_task(owner) else None
 

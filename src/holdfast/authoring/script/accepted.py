@@ -1,7 +1,7 @@
-"""Which signals and updates a workflow takes, and of which type: as its author declared, or as its code names them.
+"""The signals and updates a workflow takes, with their types: those its author declared, or those its code names.
 
-`@workflow(accepts=(approved,))` is the whole list, and any other name is refused where it is sent. Without it the
-signals that the body names are looked up, so that a value of the wrong type is still refused; a name that is not found
+`@workflow(accepts=(approved,))` is the whole list, and any other name is refused where it is sent. Without it, Holdfast
+looks up the signals that the body names, so that a value of the wrong type is still refused; a name that is not found
 may be sent. Nothing is executed and nothing is imported.
 """
 
@@ -19,7 +19,7 @@ from holdfast.core.specs import UpdateSpec
 from holdfast.errors import DefinitionError
 
 DEEPEST = 5
-"""Functions that a body calls, and that these call: how far signals are looked for."""
+"""How deep signals are searched for: in functions that a body calls, and those that these call."""
 
 Accepted = Channel[Any] | AnyUpdate[Any, Any]
 Accepts = Accepted | tuple[Accepted, ...]
@@ -45,7 +45,7 @@ def check_accepts(accepts: Accepts | None, what: str) -> tuple[Accepted, ...] | 
 
 
 def updates_of(declared: tuple[Accepted, ...] | None, function: Callable[..., Any]) -> Mapping[str, UpdateSpec]:
-    """By name: the updates that were declared, else those that the function names."""
+    """The declared updates by name, else those that the function names."""
     if declared is not None:
         return {one.name: one.spec for one in declared if isinstance(one, AnyUpdate)}
     found: dict[str, UpdateSpec] = {}
@@ -63,7 +63,7 @@ def updates_of(declared: tuple[Accepted, ...] | None, function: Callable[..., An
 
 
 def shapes_of(declared: tuple[Accepted, ...] | None, function: Callable[..., Any]) -> Mapping[str, Shape[Any]]:
-    """By name: the types of the signals that were declared, else of those that the function names."""
+    """The types of the declared signals by name, else of those that the function names."""
     if declared is not None:
         return {one.name: one.shape for one in declared if isinstance(one, Channel)}
     found: dict[str, Shape[Any]] = {}
@@ -93,7 +93,7 @@ def _channels_in(function: Any, seen: set[int], depth: int) -> Iterator[Accepted
 
 
 def _values_named(function: FunctionType) -> Iterator[Any]:
-    """What the names in a function stand for now: globals, attributes of modules, and what it closes over."""
+    """The current values of the names in a function: globals, attributes of modules, and closures."""
     names, scope = names_in(function.__code__), function.__globals__
     for name in names:
         if name not in scope:

@@ -22,7 +22,7 @@ A = TypeVar("A")
 
 
 class Ask(Generic[Q, A]):
-    """One question. `value` is what was asked, `sender` who asked. It is settled once: `answer` it or `refuse` it."""
+    """One question. `value` is the question, `sender` is who asked. Call `answer` or `refuse` once."""
 
     __slots__ = ("_program", "_settled", "_update", "id", "sender", "value")
 
@@ -43,17 +43,17 @@ class Ask(Generic[Q, A]):
         return bool(self._settled)
 
     def answer(self, value: A) -> None:
-        """The answer, durable with this turn."""
+        """Answers. The answer is durable with this turn."""
         self._check("answer")
         self._settle("answered", self._update.answer.round_trip(value, f"answer to {self._update.name}")[0])
 
     def refuse(self, reason: str) -> None:
-        """No answer: who asked gets `UpdateRefused` with the reason."""
+        """Refuses. The sender gets `UpdateRefused` with the reason."""
         self._check("refuse")
         self._settle("refused", msgspec.json.encode(check_text(reason, f"the reason to refuse {self._update.name}")))
 
     def leave(self, error: BaseException | None) -> None:
-        """The workflow does without settling it: who asked gets `UpdateUnanswered`."""
+        """Leaves the question unsettled. The sender gets `UpdateUnanswered`."""
         why = "the workflow left it without an answer"
         if error is not None:
             why += f": {type(error).__name__}: {error}".removesuffix(": ")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Open(msgspec.Struct):
-    """A step asked for, whose outcome is wanted."""
+    """A step that was asked for and whose outcome is wanted."""
 
     call: StepCall[Any]
     command: c.RunStep
@@ -29,7 +29,8 @@ class _Open(msgspec.Struct):
 
 
 class AskedSteps:
-    """By key: those whose outcome is wanted, and those the author's code gave up whose outcome may still come."""
+    """Open steps by key: those whose outcome is wanted, and those that the author's code gave up but whose outcome may
+    still come."""
 
     __slots__ = ("_abandoned", "_open", "_program")
 
@@ -39,7 +40,7 @@ class AskedSteps:
         self._abandoned: dict[str, _Open] = {}
 
     def commands(self) -> dict[str, c.RunStep]:
-        """What was asked for, and is still wanted."""
+        """The steps that were asked for and are still wanted."""
         return {key: kept.command for key, kept in self._open.items()}
 
     @property
@@ -52,7 +53,7 @@ class AskedSteps:
         return [kept.future for kept in self._open.values() if kept.future is not None] if self._open else []
 
     def ask(self, call: StepCall[Any]) -> Any:
-        """Asks for a step; its outcome at once if it is known already, else `WAITING`."""
+        """Asks for a step. Returns its outcome if it is already known, else `WAITING`."""
         program = self._program
         loop = program.loop
         if loop.unwinding:
@@ -92,7 +93,7 @@ class AskedSteps:
             self._program.ask(c.AbandonStep(key=key), kept.call.place)
 
     def _memoised_step(self, call: StepCall[Any]) -> Any:
-        """What an earlier pass, or the run this one retries, got from that step."""
+        """The outcome that an earlier pass, or the run that this one retries, got from that step."""
         memo = self._program.beginning.memo.get(call.key)
         if memo is None:
             return WAITING

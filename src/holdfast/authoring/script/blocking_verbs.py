@@ -1,4 +1,4 @@
-"""The verbs of `def` workflows and steps: those of async ones, blocking.
+"""The verbs of `def` workflows and steps: blocking versions of the async ones.
 
 Each hands an awaitable to the run's own loop (`bridge`) and waits for it; nothing is decided here.
 """

@@ -1,11 +1,11 @@
-"""Sync workflows: a plain function in a thread of its own, in strict turns with the program's loop.
+"""Sync workflows: a plain function in its own thread, alternating with the program's loop.
 
-The thread runs only while the loop waits for it, and the other way round, so a sync body is as deterministic as an
-async one. A durable verb in the thread hands an awaitable to the loop's side, which awaits it as any async body would;
-that is why sync and async workflows share all their logic.
+The thread runs only while the loop waits for it, and vice versa, so a sync body is as deterministic as an async one. A
+durable verb in the thread hands an awaitable to the loop's side, which awaits it as any async body would; that is why
+sync and async workflows share all their logic.
 
-A thread ends when its program is closed. One that will not end within `PATIENCE` is left behind and counted, and so is
-one that does not come back from its own work within `TURN`.
+A thread ends when its program is closed. One that does not end within `PATIENCE` is left behind and counted, as is one
+that works longer than `TURN` without returning.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 PATIENCE = 5.0
-"""Seconds a closing program waits for its thread to come back from real work."""
+"""Seconds that a closing program waits for its thread to return from real work."""
 
 FAREWELL = 0.1
 """Seconds a thread has for its last lines once its body has ended."""
 
 TURN = 60.0
-"""Seconds a sync body may work between two waits before the program gives it up."""
+"""Seconds that a sync body may work between two waits before the program gives it up."""
 
 _stuck: list[threading.Thread] = []
 
@@ -45,7 +45,7 @@ _PREFIX = "holdfast-"
 
 
 class _Finished:
-    """What the thread left behind."""
+    """The outcome that the thread left."""
 
     __slots__ = ("error", "value")
 
@@ -74,7 +74,7 @@ class SyncBody:
         self._thread: threading.Thread | None = None
 
     async def main(self) -> Any:
-        """The loop's side: awaits what the thread asks for, until it ends."""
+        """The loop's side: awaits what the thread asks for, until the thread ends."""
         context = contextvars.copy_context()
         context.run(_bodies.set, self)
         context.run(sync_program.set, self._program)
@@ -99,7 +99,7 @@ class SyncBody:
         return self._thread is None or self._thread.is_alive()
 
     def is_left_behind(self) -> bool:
-        """Whether the thread is still running although the program was closed; it is counted then."""
+        """Whether the thread still runs although the program was closed. If so, it is counted."""
         thread = self._thread
         if thread is None:
             return False
@@ -132,7 +132,7 @@ class SyncBody:
         self._to_loop.release()
 
     def wait(self, awaitable: Awaitable[R]) -> R:
-        """The thread's side: hands over, and sleeps until the answer is there."""
+        """The thread's side: hands the awaitable over, and sleeps until the answer is there."""
         self._request = awaitable
         self._to_loop.release()
         self._to_thread.acquire()

@@ -1,4 +1,4 @@
-"""Durable calls: awaitables whose key is taken when they are called.
+"""Durable calls: awaitables that take their key when they are called.
 
 A call is a coroutine to asyncio (`gather`, `TaskGroup`, `wait_for` take it) and asks its program for something when it
 is first awaited. It hashes by the order of creation, so a set of calls iterates the same way on every replay. A call
@@ -30,7 +30,7 @@ class Steps(Protocol):
     """Where a step is asked for."""
 
     def ask(self, call: StepCall[Any]) -> Any:
-        """The outcome at once if it is known already, else `WAITING`."""
+        """Returns the outcome if it is already known, else `WAITING`."""
         ...
 
     def future(self, key: str) -> Future[Any]:
@@ -46,11 +46,11 @@ class Waits(Protocol):
     """Where a sleep, or a wait for a signal or a topic, is asked for."""
 
     def sleep(self, call: SleepCall) -> Future[Any] | None:
-        """What a sleep awaits; None if an earlier pass slept it."""
+        """What a sleep awaits; None if an earlier pass finished it."""
         ...
 
     def begin(self, call: WaitCall) -> Any:
-        """A message at once, if one is there; else `WAITING`."""
+        """Returns a message if one is there, else `WAITING`."""
         ...
 
     def future(self, key: str) -> Future[Any]:
@@ -66,11 +66,11 @@ class Children(Protocol):
     """Where a child is asked for."""
 
     def ask(self, call: ChildCall) -> None:
-        """Starts it, unless an earlier pass did."""
+        """Starts the child, unless an earlier pass did."""
         ...
 
     def result(self, call: ChildCall) -> Generator[Any, Any, Any]:
-        """Its value, or the error its parent sees."""
+        """The child's value, or the error that its parent sees."""
         ...
 
 
@@ -90,12 +90,12 @@ class Asker(Protocol):
     def children(self) -> Children: ...
 
     def announce(self, call: DurableCall[Any], /) -> int:
-        """A call was made; until it is awaited the program remembers it."""
+        """Remembers a call until it is awaited."""
         ...
 
 
 class DurableCall(Coroutine[Any, Any, R], Generic[R]):
-    """Something a program was asked for, as a value."""
+    """Something that a program asks for, as a value."""
 
     __slots__ = ("_driver", "key", "number", "place", "program")
 
@@ -131,7 +131,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
         return (self._driver or self.__await__()).send(value)
 
     def throw(self, typ: Any, val: Any = None, tb: TracebackType | None = None) -> Any:
-        """As a coroutine's; a call that has not begun ends without asking for anything."""
+        """As a coroutine's `throw`. A call that has not begun ends without asking for anything."""
         driver = self._driver
         if driver is None:
             self.program.announced.pop(self.number, None)

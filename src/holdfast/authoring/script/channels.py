@@ -1,4 +1,4 @@
-"""Typed channels: `Signal` to one run, `Topic` to every run that now waits on it, `RunVar` from a run to the outside.
+"""Typed channels: `Signal` to one run, `Topic` to every run waiting on it now, `RunVar` from a run to the outside.
 
 The type is read from `Signal[bool]("approved")` when first needed.
 """
@@ -113,8 +113,9 @@ class Signal(Sending[T], AsyncChannel[T]):
     `approved = Signal[bool]("approved")`."""
 
     def send(self, run: str, value: T) -> Receipt:
-        """Sends to another run, from inside a run, with this turn: exactly once. Await what it returns to know that the
-        signal arrived: `RunFinished` or `RunNotFound` if it could not. Without an await, a lost signal is logged."""
+        """Sends to another run, from inside a run, with this turn: exactly once. Await the returned receipt to know
+        that the signal arrived; it raises `RunFinished` or `RunNotFound` if it did not. Without an await, a lost signal
+        is only logged."""
         return self._send(Receipt, run, value)
 
 
@@ -140,8 +141,9 @@ class SyncSignal(Sending[T], SyncChannel[T]):
     """A signal, waited for in sync workflows."""
 
     def send(self, run: str, value: T) -> SyncReceipt:
-        """Sends to another run, from inside a run, with this turn: exactly once. `.wait()` on what it returns to know
-        that the signal arrived: `RunFinished` or `RunNotFound` if it could not. Else a lost signal is logged."""
+        """Sends to another run, from inside a run, with this turn: exactly once. Call `.wait()` on the returned receipt
+        to know that the signal arrived; it raises `RunFinished` or `RunNotFound` if it did not. Otherwise a lost signal
+        is only logged."""
         return self._send(SyncReceipt, run, value)
 
 
@@ -152,10 +154,10 @@ class SyncTopic(Publishing[T], SyncChannel[T]):
 
 
 class RunVar(Typed[T]):
-    """A typed value a run shows to the outside: `stage = RunVar[str]("stage")`, read with `run.get(stage)`."""
+    """A typed value that a run exposes: `stage = RunVar[str]("stage")`, read with `run.get(stage)`."""
 
     def set(self, value: T) -> None:
-        """Shows the value, durable with this turn."""
+        """Sets the value, durable with this turn."""
         program = require_program("RunVar.set()", in_step="Return the value, and set it in the workflow.")
         encoded = self.encode(value)
         program.exposed[self.name] = encoded
@@ -166,7 +168,7 @@ class RunVar(Typed[T]):
     @overload
     def get(self, default: D) -> T | D: ...
     def get(self, default: Any = None) -> Any:
-        """The value this run has set itself."""
+        """The value that this run has set."""
         program = require_program("RunVar.get()", outside="From outside: await run.get(var).")
         encoded = program.exposed.get(self.name)
         return default if encoded is None else self.shape.decode(encoded)

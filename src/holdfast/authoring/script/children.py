@@ -42,7 +42,7 @@ def start(
     - `id`: names the run. Default: derived from the parent's id and the key
     - `timeout`: limits the wait for its result, never the child; by default a year
     - `queue`: where it waits for a worker. Default: the parent's queue
-    - `inherit_attributes=True`: it begins with the attributes that this run has now; by default with none
+    - `inherit_attributes=True`: it starts with this run's current attributes; by default with none
     - `on_cancel="cancel"`: it is cancelled when its parent is cancelled or killed, fails or passes its deadline; by
       default it continues
     - `name`: the key. Default: the workflow's name
@@ -82,7 +82,7 @@ class _Result:
 
 
 class ChildRun(Run[R]):
-    """A child, as its parent sees it: what a workflow may do is durable, the rest belongs into a client."""
+    """A child as its parent sees it: what a workflow may do is durable; the rest belongs in a client."""
 
     def __init__(self, id: str, child: ChildCall, program: ScriptProgram) -> None:
         super().__init__(id)

@@ -1,7 +1,7 @@
-"""Where am I? How a verb finds its run, or its step, without a context parameter.
+"""How a verb finds its run or step without a context parameter.
 
-In an async workflow the running loop is the program's own. In a sync workflow, and in the body of a step, a context
-variable says it. Nothing else is global.
+In an async workflow the running loop belongs to the program. In a sync workflow, and in the body of a step, a context
+variable holds it. Nothing else is global.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class Surroundings(Protocol):
-    """What a step's body may ask of the worker that runs it."""
+    """What a step's body may ask of its worker."""
 
     def resource(self, of: object) -> Any:
         """The opened resource of that definition."""
         ...
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """From the thread of a sync body: runs it on the worker's event loop, in this context, and waits here."""
+        """Runs an awaitable on the worker's event loop, in this context, while the thread of a sync body waits."""
         ...
 
     async def transact(self, *, is_async: bool) -> OpenTransaction:
@@ -50,7 +50,7 @@ class Surroundings(Protocol):
         ...
 
     def take_progress(self, run: str, key: str) -> bytes | None:
-        """What was noted last, which is then forgotten."""
+        """Returns the last noted progress and forgets it."""
         ...
 
     def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
@@ -58,12 +58,12 @@ class Surroundings(Protocol):
         ...
 
     async def flush_parts(self, scope: StepScope) -> None:
-        """Returns when all that the step has sent is durable."""
+        """Returns when everything that the step has sent is durable."""
         ...
 
 
 class StepScope(msgspec.Struct):
-    """The attempt a body runs in. `identity` is what keys of steps are unique within."""
+    """The attempt that a body runs in. Keys of steps are unique within `identity`."""
 
     run: str
     workflow: str
@@ -85,7 +85,7 @@ class StepScope(msgspec.Struct):
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this step of this run. Few bodies ask."""
+        """The same for every attempt of this step of this run. Computed on request, since few bodies ask."""
         return idempotency_key(self.identity, self.key)
 
 
@@ -93,7 +93,7 @@ running_step: ContextVar[StepScope | None] = ContextVar("holdfast_step", default
 
 
 def find_program() -> ScriptProgram | None:
-    """The program whose workflow body is running here, if one is."""
+    """The program whose workflow body is running here, or None."""
     loop = get_running_loop()
     if type(loop) is DurableLoop:
         return loop._host  # type: ignore[return-value] # pyright: ignore[reportPrivateUsage, reportReturnType]

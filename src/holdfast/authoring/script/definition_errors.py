@@ -1,4 +1,4 @@
-"""Checks of definitions, made when they are written: every refusal names the file and line and the cure."""
+"""Checks of definitions when they are written. Every error names the file and line and what to do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.errors import DefinitionError
 
 
 def place_of(function: Callable[..., Any]) -> str:
-    """Where a function is written."""
+    """The file and line of a function."""
     code = code_of_callable(function_behind(function) or function)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else _said(function)
 
@@ -26,7 +26,7 @@ def _said(value: object) -> str:
 
 
 def check_function(function: Callable[..., Any], what: str) -> None:
-    """Refuses what cannot be found again after a restart, or does not give one outcome."""
+    """Refuses functions that cannot be found again after a restart, or that do not return one outcome."""
     where = place_of(function)
     if not callable(function) or code_of_callable(function) is None:
         raise DefinitionError(f"{what} takes a function, got {_said(function)}: wrap the call in a `def` of your own")
@@ -56,7 +56,7 @@ def check_raises(raises: type[Exception] | tuple[type[Exception], ...], what: st
 
 
 def code_of(function: Callable[..., Any]) -> str:
-    """A hash of what the function does: recorded and shown, never required to be equal."""
+    """A hash of the function's code: recorded and shown, but never required to be equal."""
     digest = hashlib.sha256()
     _feed(digest.update, function.__code__)
     return digest.hexdigest()[:16]

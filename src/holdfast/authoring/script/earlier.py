@@ -1,12 +1,13 @@
-"""What earlier passes of a run asked for, found again by the calls of a later one.
+"""Matches the calls of a later pass with what earlier passes of the run asked for.
 
-Keys follow the order of the calls, and that is another one when results are remembered: of two tasks that call the same
-step, one is at once far ahead of the other. So a call is known by what it asks for. It takes over what an earlier pass
-asked for under its key, if that is the same; else the same under another key, unless a call before it did.
+Keys follow the order of the calls, and this order changes when results are remembered: of two tasks that call the same
+step, one is at once far ahead of the other. So a call is recognised by what it asks for. It takes over what an earlier
+pass asked for under its key, if that is the same; otherwise the same request under another key, unless an earlier call
+took that.
 
-Arguments may differ from pass to pass although the call is the same: they hold the time, say. As long as there is one
-task, its place tells which call it is. With several there is no telling: then it is a new request, under a key that
-nothing stands under yet. It is done again rather than given the result of something else.
+Arguments may differ from pass to pass although the call is the same: they may contain the time, for example. With a
+single task, the position of the call identifies it. With several tasks this is impossible: the call is then a new
+request under an unused key. It runs again rather than getting the result of something else.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Earlier:
                 self._by_request.setdefault(request, deque()).append(key)
 
     def key_of(self, key: str, name: str, args: bytes, arguments: Arguments, keys: Keys, *, is_only_task: bool) -> str:
-        """The key of a step or child that is asked for with these arguments, where `key` is that of its place."""
+        """The key of a step or child with these arguments; `key` is that of its position."""
         if key in self._taken or not _is_like(self._memo.get(key), name, args, arguments):
             found = self._elsewhere(name, args)
             if found is not None:

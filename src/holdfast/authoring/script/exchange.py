@@ -1,8 +1,8 @@
 """What the code of a run asks for, and what the journal answers.
 
-The calls of a body, its timers and its verbs all ask here. Live, what they ask for becomes the commands of the turn;
-during a replay each is compared with what the journal holds, and the first difference stops the program. It does not
-know what its program waits for: steps, signals and children stand on it (`program`).
+The calls of a body, its timers and its verbs all ask here. Live, what they ask for becomes the commands of the turn.
+During a replay each request is compared with the journal, and the first difference stops the program. This module does
+not know what its program waits for: steps, signals and children build on it (`program`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Exchange:
-    """Of one pass of a script run."""
+    """The requests of one pass of a script run."""
 
     def __init__(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> None:
         self.spec = spec
@@ -63,12 +63,12 @@ class Exchange:
 
     @property
     def is_replaying(self) -> bool:
-        """Whether recorded turns are being gone through."""
+        """Whether recorded turns are being replayed."""
         return self.cursor is not None
 
     @property
     def is_quiet(self) -> bool:
-        """Whether what the author logs was said before, or is said only because the program is being closed."""
+        """Whether log lines of the author are suppressed: they were logged before, or the program is being closed."""
         return self.cursor is not None or self.loop.unwinding
 
     @property
@@ -80,13 +80,13 @@ class Exchange:
 
     @property
     def timers(self) -> Timers:
-        """Made when first needed: most programs ask for steps alone."""
+        """Made when first needed: most programs only ask for steps."""
         if self._timers is None:
             self._timers, self.is_plain = Timers(), False
         return self._timers
 
     def set_time(self, at: datetime) -> None:
-        """The time of the turn that is gone through."""
+        """Sets the time of the current turn."""
         self.at = at
         if self.sent:
             self.sent.clear()
@@ -97,24 +97,24 @@ class Exchange:
             raise self._broken
 
     def stop(self, error: HoldfastError) -> None:
-        """The program cannot continue."""
+        """Stops the program: it cannot continue."""
         self._broken = self._broken or error
 
     # -- asked by calls ------------------------------------------------------------------------------------------------
 
     def take_key(self, name: str) -> str:
-        """The key of the next call of that name. One whose effect an earlier pass took back is never used again."""
+        """The key of the next call with that name. A key whose effect an earlier pass took back is never used again."""
         return self.keys.take(name)
 
     def key_of(self, key: str, name: str, args: bytes, arguments: Arguments) -> str:
-        """The key of a step or child asked for with these arguments: its own, or the one that an earlier pass used."""
+        """The key of a step or child with these arguments: its own, or the one that an earlier pass used."""
         if self.earlier is None:
             return key
         is_only_task = len(self.loop.unfinished_tasks()) <= 1
         return self.earlier.key_of(key, name, args, arguments, self.keys, is_only_task=is_only_task)
 
     def announce(self, call: DurableCall[Any]) -> int:
-        """A call was made; until it is awaited the program remembers it."""
+        """Remembers a call until it is awaited."""
         if self._is_over and not self.loop.unwinding:
             raise NotAllowedHere(f"{call.key}: the run has ended; nothing durable can be asked for any more")
         self._numbers = number = self._numbers + 1
@@ -122,7 +122,8 @@ class Exchange:
         return number
 
     def read(self, shape: Shape[Any], data: Any, advice: str = "") -> Any:
-        """Stored data as a value. If it does not fit, the program stops, and the author's code never sees it."""
+        """Decodes stored data. If it does not match its type, the program stops, and the author's code never sees
+        it."""
         try:
             return shape.decode(data)
         except NotDecodable as error:
@@ -151,7 +152,7 @@ class Exchange:
         return memos.get(key) if memos else None
 
     def diverge(self, expected: e.AnyEvent | None, command: c.Command | None, where: Place | None) -> None:
-        """The journal and the code say different things: the program stops."""
+        """Stops the program: the journal and the code differ."""
         recorded, asked = say_event(expected), say_command(command)
         turn = self.cursor.turn if self.cursor is not None else None
         at = f"at row {turn.ordinal} " if turn is not None else ""
@@ -159,7 +160,7 @@ class Exchange:
         self.part(said, journal=recorded, code=asked, where=str(where or ""))
 
     def part(self, said: str, *, journal: str, code: str, where: str = "") -> None:
-        """The journal holds one thing and the code asked for the other: the program stops."""
+        """Stops the program: the journal holds one thing and the code asked for another."""
         turn = self.cursor.turn if self.cursor is not None else None
         row = turn.ordinal if turn is not None else 0
         message = f"run {self.beginning.run}: {said}. {ADVICE}"
@@ -168,7 +169,7 @@ class Exchange:
     # -- other verbs ---------------------------------------------------------------------------------------------------
 
     def sleep_until(self, command: c.StartTimer, where: Place | None) -> datetime:
-        """Asks for a sleep and answers with its end: the one recorded first, if there is one."""
+        """Asks for a sleep and returns its end: the one that was recorded first, if any."""
         memo = self.memo(command.key)
         if memo is not None and memo.settled is None and isinstance(memo.opened, e.SleepStarted):
             return memo.opened.until
@@ -176,7 +177,7 @@ class Exchange:
         return recorded.until if isinstance(recorded, e.SleepStarted) else command.until
 
     def patched(self, name: str) -> bool:
-        """Whether this run takes the new path of a change: decided when first met, the same ever after."""
+        """Whether this run takes the new path of a change: decided at the first call, and the same afterwards."""
         known = self._patches.get(name)
         if known is None:
             expected = self.cursor.expected() if self.cursor is not None else None
@@ -189,7 +190,7 @@ class Exchange:
     # -- asked by the loop ---------------------------------------------------------------------------------------------
 
     def timer_set(self, timer: Timer, /) -> None:
-        """A timer of asyncio: `asyncio.sleep` is a durable sleep, anything else is derived again on replay."""
+        """A timer of asyncio: `asyncio.sleep` is a durable sleep; other timers are derived again on replay."""
         until = later(self.at, timer.when_at - self.loop.now)
         if timer.kind == "sleep":
             key = self.take_key("sleep")
@@ -204,7 +205,7 @@ class Exchange:
         self.timers.set(key, until, timer)
 
     def timer_cancelled(self, timer: Timer, /) -> None:
-        """asyncio no longer wants it."""
+        """asyncio cancelled a timer."""
         key = self._timer_keys.pop(timer.number)
         self.timers.drop(key)
         if timer.kind == "sleep":

@@ -1,10 +1,11 @@
-"""How a program makes its body leave. Neither is an `Exception`: an author's `except Exception` lets both pass."""
+"""Exceptions by which a program makes its body leave. Neither is an `Exception`, so an author's `except Exception` does
+not catch them."""
 
 from __future__ import annotations
 
 
 class Unwinding(BaseException):
-    """Private: closes a program. No code of an author can catch it by name, and nothing durable happens after it."""
+    """Private: closes a program. Authors cannot catch it by name, and nothing durable happens after it."""
 
 
 class ContinueRun(BaseException):

@@ -1,8 +1,8 @@
-"""Which Python function stands behind a value of the author's: asked of its type alone, never of the value.
+"""Finds the Python function behind an author's value, by its type alone, without touching the value.
 
-Authors' globals hold anything: proxies that open a connection when one looks at them, mocks that answer to every name,
-objects that raise, classes that define `__code__`. `isinstance` reads `__class__` and `hasattr` calls `__getattr__`, so
-neither is safe here.
+Authors' globals may hold anything: proxies that open a connection on access, mocks that answer to every name, objects
+that raise, classes that define `__code__`. `isinstance` reads `__class__` and `hasattr` calls `__getattr__`, so neither
+is safe here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def is_a(value: object, kind: type[T]) -> TypeGuard[T]: ...
 @overload
 def is_a(value: object, kind: tuple[type[Any], ...]) -> bool: ...
 def is_a(value: object, kind: Any) -> bool:
-    """As `isinstance`, by the type itself: what a proxy or a mock says of its class does not count."""
+    """Like `isinstance`, but by the real type: what a proxy or a mock says about its class does not count."""
     return issubclass(type(value), kind)
 
 
@@ -64,7 +64,7 @@ def names_in(code: CodeType) -> tuple[str, ...]:
 
 
 def own(value: object, name: str) -> object:
-    """An attribute that the value itself has, not its class; None if it has none of that name."""
+    """An attribute of the value itself, not of its class; None if it is missing."""
     try:
         attributes: Any = object.__getattribute__(value, "__dict__")
     except Exception:  # noqa: BLE001 it keeps none
@@ -76,7 +76,7 @@ def own(value: object, name: str) -> object:
 
 
 def attributes_of(module: ModuleType) -> dict[str, Any]:
-    """What a module holds; nothing if it is imported only when it is looked at, and cannot be."""
+    """The contents of a module; empty if it is a lazy module that cannot be imported."""
     try:
         return vars(module)
     except Exception:  # noqa: BLE001 whatever its import raises

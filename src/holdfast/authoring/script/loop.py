@@ -1,9 +1,8 @@
 """The deterministic event loop a script workflow runs on.
 
-It is an asyncio loop without a clock, without I/O and without a thread of its own: `run_ready` runs what is ready and
-returns, inside or outside a running loop. Time is a number the host sets; a timer is told to the host, which says when
-it fires; a step called through `asyncio.to_thread` is handed to the host. Everything else that would reach the outside
-is refused (`_refused`).
+It is an asyncio loop without a clock, I/O or a thread: `run_ready` runs what is ready and returns, inside or outside a
+running loop. The host sets the time, is told of timers and fires them, and gets the steps called through
+`asyncio.to_thread`. Everything else that would reach the outside is refused (`_refused`).
 
 It does not know journals, keys, steps or events: those belong to the host.
 
@@ -66,7 +65,7 @@ class Host(Protocol):
 
 
 class DurableLoop(Refusals):
-    """One per program. See the module for what holds."""
+    """The loop of one program. The module lists its invariants."""
 
     def __init__(self, host: Host, *, budget: int = BUDGET) -> None:
         self.now: float = 0.0
@@ -94,7 +93,7 @@ class DurableLoop(Refusals):
     # ----------------------------------------------------------------------------------------------- driven by the host
 
     def begin_turn(self, now: float) -> None:
-        """Begins an activation at that time: the program may again run as many callbacks as its budget allows."""
+        """Begins an activation at that time, with a new budget of callbacks."""
         self.now = now
         self._budget_left = self._budget
 
@@ -111,18 +110,18 @@ class DurableLoop(Refusals):
         return not self._ready
 
     def fire(self, timer: Timer) -> None:
-        """Schedules the callback of a timer whose time has come; nothing if it fired or was cancelled before."""
+        """Schedules the callback of a timer whose time has come. Does nothing if it fired or was cancelled before."""
         if not timer.fired and not timer.cancelled():
             timer.fired = True
             self._ready.append(timer)
 
     def outcome_future(self) -> asyncio.Future[Any]:
-        """A future for the host's own use, the fastest to await. It draws no number, so whether the host makes one
-        (live) or not (replaying a known outcome) changes no order. Not to be given to the author."""
+        """A future for the host's own use, the fastest to await. It takes no number, so whether the host makes one
+        (live) or not (replaying a known outcome) changes no order. Never give it to the author."""
         return asyncio.Future(loop=self)
 
     def unfinished_tasks(self) -> list[DurableTask[Any]]:
-        """In the order they were created."""
+        """The unfinished tasks in the order of creation."""
         return [task for task in self._tasks if not task.done()]
 
     def unwind(
@@ -130,10 +129,10 @@ class DurableLoop(Refusals):
     ) -> bool:
         """Ends the program without doing anything more, then closes the loop.
 
-        Every future of `pending`, then whatever a task waits for, fails with `make_exc()`, again and again in turns
-        with cancellation, until all tasks and async generators have ended. Meanwhile the host answers durable verbs
-        with a fresh `outcome_future()` that it leaves alone, or raises: a future is better, since code that retries for
-        ever then still comes back to the loop. False if the program refused 1,000 times: it is then kept for ever.
+        Every future of `pending`, then whatever a task waits for, fails with `make_exc()`, alternating with
+        cancellation, until all tasks and async generators have ended. Meanwhile the host answers durable verbs with a
+        fresh `outcome_future()` that it leaves alone, or raises: a future is better, since code that retries for ever
+        then still comes back to the loop. Returns False if the program refused 1,000 times; it is then kept for ever.
         """
         if self._closed:
             return True
@@ -185,7 +184,7 @@ class DurableLoop(Refusals):
         return not _close.open_generators(self._generators or ())
 
     def _run(self, limit: int) -> int:
-        """Runs at most `limit` callbacks; says how many of them are left."""
+        """Runs at most `limit` callbacks. Returns how much of the limit is left."""
         ready = self._ready
         popleft = ready.popleft
         while ready and limit > 0:
@@ -344,11 +343,11 @@ class DurableLoop(Refusals):
         return self._exception_handler
 
     def set_exception_handler(self, handler: ExceptionHandler | None) -> None:
-        """As asyncio's, except that the handler never hears of what a finaliser reports: see there."""
+        """As asyncio's, except that the handler is not told of errors that finalisers report: see there."""
         self._exception_handler = handler
 
     def default_exception_handler(self, context: dict[str, Any]) -> None:
-        """Keeps the error for the host; a context without one becomes one."""
+        """Keeps the error for the host. A context without an error becomes one."""
         error = context.get("exception")
         self._broke(error if isinstance(error, BaseException) else RuntimeError(context["message"]))
 
@@ -392,5 +391,5 @@ async def _aclose(generator: AsyncGenerator[Any, Any]) -> None:
 
 
 def _wakes_waiter(args: tuple[Any, ...]) -> bool:
-    """Whether a callback is what a future that is done schedules for those who wait for it."""
+    """Whether a callback is one that a finished future schedules for its waiters."""
     return len(args) == 1 and asyncio.isfuture(args[0]) and args[0].done()

@@ -1,7 +1,7 @@
 """What a function names: the functions, steps, workflows and resources that its code reaches through its globals.
 
-Definitions register nothing, so what belongs to a workflow is read from the code: a worker to
-open resources before the first run, a test to serve children without being told of them.
+Definitions register nothing, so what belongs to a workflow is read from its code. A worker uses this to open resources
+before the first run, a test to serve children without listing them.
 """
 
 from __future__ import annotations

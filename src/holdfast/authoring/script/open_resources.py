@@ -1,6 +1,6 @@
-"""Resources that are open: opened in order, closed in reverse, asked how they are.
+"""Open resources: opened in order, closed in reverse, with their health.
 
-A worker holds one for all its bodies, a standalone machine one for each run.
+A worker has one set for all its bodies, a standalone machine one for each run.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LOG = logging.getLogger("holdfast.resources")
 
 
 class OpenResources:
-    """Opened values by definition. What was replaced, for a test, is neither opened nor closed."""
+    """Opened values by definition. A value that a test put in place is neither opened nor closed."""
 
     def __init__(self, replaced: dict[int, Any] | None = None) -> None:
         self._opened: dict[int, Any] = dict(replaced or {})
         self._generators: list[tuple[Resource[Any], Any]] = []
 
     def replace(self, of: Resource[T], value: T) -> None:
-        """Gives this value from now on. What was opened stays open until the end."""
+        """Uses this value from now on. What was opened stays open until the end."""
         self._opened[id(of)] = value
 
     async def open(self, resources: Iterable[Resource[Any]]) -> None:
@@ -46,7 +46,7 @@ class OpenResources:
             self._opened[id(one)] = value
 
     async def close(self) -> list[Exception]:
-        """Closes them in reverse, each whatever the others do; what they raised."""
+        """Closes the resources in reverse, each regardless of the others. Returns the errors."""
         errors: list[Exception] = []
         while self._generators:
             one, generator = self._generators.pop()
@@ -73,7 +73,7 @@ class OpenResources:
             ) from None
 
     async def health(self) -> dict[str, Health]:
-        """How each of them is. One without a check of its own is healthy while it is open."""
+        """The health of each resource. One without its own check is healthy while it is open."""
         return {one.name: await one.ask(self._opened[id(one)]) for one, _ in self._generators}
 
 

@@ -11,7 +11,7 @@ from holdfast.authoring.script.loop import DurableLoop
 
 
 class Place(msgspec.Struct, gc=False):
-    """A place in the author's code, kept as cheaply as possible and turned into text on request."""
+    """A place in the author's code, stored cheaply and turned into text on request."""
 
     code: CodeType
     offset: int
@@ -31,7 +31,7 @@ def place(depth: int) -> Place:
 
 
 def authors_place() -> Place | None:
-    """The innermost place on the stack that is neither Holdfast's nor asyncio's, as far as the program's loop."""
+    """The innermost place on the stack, up to the program's loop, that is neither Holdfast's nor asyncio's."""
     frame: FrameType | None = caller_frame(1)
     while frame is not None and frame.f_code is not _LOOP_RUNS:
         if not frame.f_globals.get("__name__", "").startswith(("holdfast.", "asyncio.", "contextlib")):

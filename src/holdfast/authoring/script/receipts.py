@@ -1,4 +1,4 @@
-"""Receipts: what became of the signals that a run sent.
+"""Receipts: the outcomes of the signals that a run sent.
 
 The commit of the turn that sends a signal decides whether it arrives. If it does not, that commit puts a message into
 the sender's own inbox. The journal holds an outcome only if the signal was lost, or if the program waits for it: a
@@ -57,12 +57,13 @@ class SyncReceipt(Receipt):
     __slots__ = ()
 
     def wait(self) -> None:
-        """Waits until the signal is in the inbox of the other run; `RunFinished` or `RunNotFound` if it cannot be."""
+        """Waits until the signal is in the inbox of the other run. Raises `RunFinished` or `RunNotFound` if it cannot
+        be delivered."""
         block_on(self, "Receipt.wait()")
 
 
 class Receipts:
-    """Of the signals that one program sent."""
+    """The receipts of one program."""
 
     __slots__ = ("_futures", "_known", "_lost", "_program", "_sent", "_targets")
 
@@ -75,12 +76,13 @@ class Receipts:
         self._futures: dict[str, list[asyncio.Future[e.SendSettled]]] = {}
 
     def sent(self, name: str, to: str) -> str:
-        """Counts a signal that is sent; gives the place where an earlier pass would have noted it."""
+        """Counts a sent signal. Returns the key under which an earlier pass would have recorded its outcome."""
         self._sent[name, to] += 1
         return place_of_send(name, to, self._sent[name, to])
 
     def known(self, key: str, place: str) -> e.SendSettled | None:
-        """The outcome, if the journal holds it. What an earlier pass delivered counts, though it is sent again."""
+        """The outcome, if the journal has it. A delivery in an earlier pass counts, although the signal is sent
+        again."""
         memo = self._program.memo(place)
         earlier = memo.settled if memo is not None else None
         if isinstance(earlier, e.SendSettled) and (earlier.key, earlier.ordinal) not in self._lost:
@@ -101,7 +103,7 @@ class Receipts:
             self._futures[key] = left
 
     def settled(self, event: e.SendSettled) -> None:
-        """An outcome came. The loss of an earlier pass ends no wait, since its keys are used again."""
+        """Delivers an outcome. A loss from an earlier pass ends no wait, since its keys are used again."""
         if event.status != "delivered" and event.ordinal <= self._program.beginning.ordinal:
             self._lost.add((event.key, event.ordinal))
             return
@@ -111,7 +113,7 @@ class Receipts:
                 future.set_result(event)
 
     def awaited(self) -> dict[str, str]:
-        """Keys of the signals whose outcome is waited for, and to whom they went."""
+        """Keys and receivers of the signals whose outcome is awaited."""
         return {key: self._targets[key] for key in self._futures}
 
     def pending(self) -> list[asyncio.Future[Any]]:

@@ -1,4 +1,4 @@
-"""Going through recorded turns: which input comes next, and whether the code asks for what the journal holds.
+"""Replays recorded turns: which input comes next, and whether the code asks for what the journal holds.
 
 The cursor is consumed by the program, one input at a time, also from inside a call (the fast path). Every command is
 compared at the moment it is asked for, so that a difference can name the author's line.
@@ -42,7 +42,8 @@ _IGNORED = frozenset(
 )
 _ADMINISTRATIVE = (e.Claimed, e.Released, e.Paused, e.Resumed)
 _CORRECTION = frozenset((e.Paused, e.MessageDropped, e.SignalReceived, e.UpdateReceived))
-"""What an operator writes about the messages of a paused run. A turn that takes messages in and pauses is released."""
+"""Events that an operator writes about the messages of a paused run. A turn that takes messages in and pauses is
+released."""
 
 _BEFORE = frozenset((e.PredecessorEnded, e.InputGiven))
 """What comes in before a run begins, and does not begin it."""
@@ -51,10 +52,8 @@ _ABOUT_THE_RUN = frozenset(_ADMINISTRATIVE) | _CORRECTION | _BEFORE
 
 
 def is_kept_at_end(command: c.Command) -> bool:
-    """Whether a command is still done when asked for in the very turn that ends the run or its pass.
-
-    A message that was taken stays taken: a later pass must not take it again.
-    """
+    """Whether a command still counts when the same turn ends the run or its pass. A taken message stays taken: a later
+    pass must not take it again."""
     return not isinstance(command, _DROPPED_AT_END) or (isinstance(command, c.EndWait) and bool(command.message))
 
 
@@ -92,7 +91,7 @@ class Cursor:
     )
 
     at: datetime
-    """Of the turn it came to last."""
+    """The events of the current turn."""
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self._turns = turns
@@ -139,15 +138,15 @@ class Cursor:
         return event
 
     def coming_input(self) -> e.AnyEvent | None:
-        """The input after the one that was taken last."""
+        """The input after the last one taken."""
         return self._row[self._taken] if self._taken < self._border else None
 
     def expected(self) -> e.AnyEvent | None:
-        """What the journal says is asked for next in this turn."""
+        """What the journal expects next in this turn."""
         return self._row[self._asked] if self._asked < len(self._row) else None
 
     def confirm(self) -> None:
-        """The code asked for just that. Parts that follow each other in a stream are one event."""
+        """Confirms that the code asked for exactly that. Consecutive parts of a stream are one event."""
         event = self._row[self._asked]
         if type(event) is e.Streamed and self._sent + 1 < event.parts:
             self._sent += 1
@@ -156,11 +155,11 @@ class Cursor:
         self._asked += 1
 
     def skips(self, command: c.Command) -> bool:
-        """Whether a command of this turn is not in the journal by rule."""
+        """Whether the journal leaves out a command of this turn by rule."""
         return self.is_imposed or (self.ends_run and not is_kept_at_end(command))
 
     def recorded_args(self, key: str) -> bytes | None:
-        """The arguments of this turn's next step, if that is its key: proven when they were recorded."""
+        """The arguments of this turn's next step, if that is its key: they were checked when they were recorded."""
         event = self._row[self._asked] if self._asked < len(self._row) else None
         if type(event) is e.StepScheduled and event.key == key:
             self._proven = proven = bytes(event.value)
@@ -168,9 +167,9 @@ class Cursor:
         return None
 
     def answer_to(self, key: str, name: str, args: bytes, *, is_idle: bool) -> e.StepCompleted | bool:
-        """Whether just this step is what the journal holds next; if so, it is confirmed. The fast path: if nothing else
-        can run (`is_idle`), this turn is used up and the next one begins with the step's result, moves there and
-        returns it."""
+        """Whether exactly this step is next in the journal; if so, confirms it. Fast path: if nothing else can run
+        (`is_idle`), this turn is used up and the next one begins with the step's result, moves there and returns that
+        result."""
         row, asked = self._row, self._asked
         if asked >= len(row) or self.ends_run:
             return False
@@ -205,7 +204,7 @@ class Cursor:
 
 
 def split(events: Sequence[e.AnyEvent]) -> tuple[list[e.AnyEvent], list[e.AnyEvent]]:
-    """What a program is fed, and what it asked for."""
+    """Splits a row into the program's inputs and what it asked for."""
     inputs: list[e.AnyEvent] = []
     outputs: list[e.AnyEvent] = []
     for event in events:
@@ -276,7 +275,7 @@ def is_same(event: e.AnyEvent, command: c.Command, reads: Arguments | None = Non
 
 
 def same_arguments(event: e.StepScheduled | e.ChildStarted, args: bytes, arguments: Arguments) -> bool:
-    """Whether that was asked for with these arguments."""
+    """Whether it was asked for with these arguments."""
     kept = event.blob or (event.hashed if isinstance(event, e.StepScheduled) else "")
     if kept:
         return kept == hash_of(args)

@@ -1,6 +1,6 @@
 """`@resource`: something a worker opens once for its steps, closes at shutdown, and tests replace.
 
-A worker opens the resources its steps name before it takes its first run, so that `http()` in a step is a plain call.
+A worker opens the resources that its steps name before it claims its first run, so `http()` in a step is a plain call.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Resource(Generic[T]):
     def __init__(self, function: Callable[[], AsyncIterator[T]] | Callable[[], Iterator[T]]) -> None:
         if not (inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function)):
             raise DefinitionError(
-                f"{place_of(function)}: @resource goes on a generator that yields once: open, yield, close"
+                f"{place_of(function)}: @resource decorates a generator that yields once: open, yield, close"
             )
         functools.update_wrapper(cast("Callable[..., Any]", self), function)
         self.function = function
@@ -37,12 +37,13 @@ class Resource(Generic[T]):
         return f"<resource {self.name} ({place_of(self.function)})>"
 
     def health(self, check: Callable[[T], Any]) -> Callable[[T], Any]:
-        """Declares how to ask the opened resource how it is: "healthy", "degraded" or "unhealthy", or a bool."""
+        """Declares a health check of the opened resource: it returns "healthy", "degraded" or "unhealthy", or a
+        bool."""
         self._check = check
         return check
 
     async def ask(self, value: T) -> Health:
-        """How it is. A check that raises means unhealthy."""
+        """The health of the resource. A check that raises means unhealthy."""
         if self._check is None:
             return "healthy"
         try:
@@ -75,7 +76,7 @@ def resource(function: Callable[[], Iterator[T]], /) -> Resource[T]: ...
 def resource(function: Callable[..., Any], /) -> Resource[Any]:
     """Declares something a worker opens once for its steps: a generator that opens, yields once, and closes.
 
-    In the body of a step, `http()` is then the opened thing. Tests replace it: `sim.use(Fake(http, client))`.
+    In the body of a step, `http()` then returns the opened resource. Tests replace it: `sim.use(Fake(http, client))`.
     """
     return Resource(function)
 
@@ -83,12 +84,13 @@ def resource(function: Callable[..., Any], /) -> Resource[Any]:
 def resources_named_by(
     functions: Iterable[Callable[..., Any]], *, without: Collection[int] = ()
 ) -> list[Resource[Any]]:
-    """The resources that these functions, and the steps and functions they name, ask for. In order of discovery."""
+    """The resources that these functions use, directly or through the steps and functions they name, in order of
+    discovery."""
     return resources_among(named_by(functions, without=without))
 
 
 def resources_among(values: Iterable[Any]) -> list[Resource[Any]]:
-    """Those of the values that are resources."""
+    """The values that are resources."""
     return [value for value in values if _is_resource(value)]
 
 

@@ -1,7 +1,7 @@
-"""Sagas: completed steps that know their way back, undone in reverse when the block fails.
+"""Sagas: blocks whose completed steps are undone in reverse when the block fails.
 
-The scope lives in the program and is derived again on every replay; each undo is an ordinary durable step. A step that
-was in flight when the block ended is waited for a little, so that it can be undone too if it took effect.
+The scope lives in the program and is derived again on every replay; each undo is an ordinary durable step. The saga
+waits briefly for a step that was in flight when the block ended, so that it can be undone too if it took effect.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.script_program import ScriptProgram
 
 LATE = 10.0
-"""Seconds a failing saga waits for the outcome of a step that was in flight."""
+"""Seconds that a failing saga waits for the outcome of a step that was in flight."""
 
 
 class Saga:
@@ -56,26 +56,26 @@ class Saga:
         self._token = current_scope.set(self._scope)
 
     def leave(self) -> None:
-        """Leaves the scope, whatever comes next."""
+        """Leaves the scope."""
         if self._token is not None:
             current_scope.reset(self._token)
 
     async def settle(self, error: BaseException | None) -> None:
-        """What the end of the block means for what was done in it."""
+        """Keeps or undoes what was done in the block, depending on how it ended."""
         if error is None:
             self._keep()
         elif not isinstance(error, Unwinding | ContinueRun | GeneratorExit):
             await self._undo_all(error)
 
     def _keep(self) -> None:
-        """All went well: an outer saga now answers for what was done."""
+        """The block succeeded: an outer saga takes over its completed steps."""
         if self._parent is not None:
             self._scope.hand_over(self._parent)
         elif self._scope.done:
             self._program.ask(Keep(keys=tuple(done.key for done in self._scope.done)))
 
     async def _undo_all(self, error: BaseException) -> None:
-        """Undoes in reverse order of completion; collects what fails and continues. A cancel waits until it is done."""
+        """Undoes in reverse order of completion. Collects failures and continues. A cancel takes effect afterwards."""
         scope = self._scope
         in_flight = scope.in_flight()
         cancelled: asyncio.CancelledError | None = None
@@ -112,7 +112,8 @@ class Saga:
     async def _to_the_end(
         self, undoing: asyncio.Future[Any], until: float | None = None
     ) -> asyncio.CancelledError | None:
-        """Waits for it; the run's cancellation does not stop what is being undone, it is given back. Time does."""
+        """Waits for the undo. A cancel of the run does not stop it, and is returned to the caller; only its time limit
+        stops it."""
         cancelled: asyncio.CancelledError | None = None
         loop = self._program.loop
         while not undoing.done():

@@ -1,4 +1,4 @@
-"""What a saga block has done so far, and what undoing it takes."""
+"""What a saga block has done so far, and how to undo it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.core.specs import StepSpec
 
 
 class Done(msgspec.Struct):
-    """A completed step of a scope: what undoing it takes."""
+    """A completed step of a scope, with what its undo needs."""
 
     key: str
     undo: Any
@@ -27,7 +27,8 @@ class Done(msgspec.Struct):
 
 
 class Scope:
-    """What one saga block has done so far. After it ended well, its parent answers for it, also for what comes late."""
+    """What one saga block has done so far. After a block succeeded, its parent takes over, including outcomes that come
+    late."""
 
     __slots__ = ("_heir", "_in_flight", "done")
 
@@ -42,7 +43,7 @@ class Scope:
         scope._in_flight[key] = loop.create_future()
 
     def settled(self, key: str, done: Done | None) -> None:
-        """Its outcome came: done if it completed."""
+        """The outcome of a step came. A completed step is added to what can be undone."""
         scope = self._answering()
         if done is not None:
             scope.done.append(done)
@@ -51,11 +52,11 @@ class Scope:
             late.set_result(None)
 
     def in_flight(self) -> list[asyncio.Future[None]]:
-        """What settles when the outcome of a step comes that is still open."""
+        """Futures that end when the outcomes of open steps come."""
         return list(self._in_flight.values())
 
     def hand_over(self, parent: Scope) -> None:
-        """The block ended well inside another one."""
+        """Hands everything to the outer block, because this one succeeded."""
         parent.done.extend(self.done)
         parent._in_flight.update(self._in_flight)
         self._heir = parent

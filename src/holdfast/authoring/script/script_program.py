@@ -1,12 +1,12 @@
 """The script program: an ordinary Python function, made to wait for a journal.
 
 Fed one event at a time, the program's own loop (`loop`) runs to quiescence between two of them. What the body asks for
-becomes commands; during a replay each is compared with what the journal holds. The program does no I/O, reads no clock
-and draws no chance: its time is the turn's, its random numbers follow from the run's id.
+becomes commands; during a replay each is compared with what the journal holds. The program does no I/O and reads
+neither a clock nor real randomness: its time is that of the turn, and its random numbers follow from the run's id.
 
 Invariants: the key of a call is taken when it is called; an outcome is delivered to exactly one call; nothing is asked
-for after the end, while closing, or after a divergence; a program that has begun is held until it is closed, so the
-collector never meets a suspended body.
+for after the end, while closing, or after a divergence; a program that has begun is referenced until it is closed, so
+the garbage collector never finds a suspended body.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from holdfast.core.turn import Turn
 
 
 class ScriptProgram(Exchange):
-    """One pass of a script run. See the module for what holds."""
+    """One pass of a script run. The module lists its invariants."""
 
     def __init__(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> None:
         super().__init__(spec, beginning, settings)
@@ -70,7 +70,7 @@ class ScriptProgram(Exchange):
         return self._commands
 
     def replay(self, turns: Sequence[Turn]) -> None:
-        """Goes through recorded turns; `Diverged` at the first difference."""
+        """Replays recorded turns. Raises `Diverged` at the first difference."""
         self.cursor = cursor = Cursor(turns)
         try:
             with self.loop.entered:
@@ -90,11 +90,11 @@ class ScriptProgram(Exchange):
         return None if self._timers is None else self._timers.next_at()
 
     def due_timers(self, now: datetime) -> list[str]:
-        """Timers that have come due, in the order in which they fire."""
+        """Timers that are due, in the order in which they fire."""
         return [] if self._timers is None else self._timers.due(now)
 
     def awaited_sends(self) -> Mapping[str, str]:
-        """Signals sent whose outcome is waited for."""
+        """Sent signals whose outcome the program waits for."""
         return _NO_SENDS if self._receipts is None else self._receipts.awaited()
 
     def open_steps(self) -> Mapping[str, c.RunStep]:
@@ -102,8 +102,8 @@ class ScriptProgram(Exchange):
         return self.steps.commands()
 
     def stuck_at(self) -> str | None:
-        """Where the body stands, if it waits for none of what a run can be told: no step, timer, message, child or
-        receipt is open. What it waits for is then an event that nothing sets, or another program's."""
+        """Where the body is stuck, if it waits for nothing that a run can be told: no step, timer, message, child or
+        receipt is open. It then waits for an event that nothing sets, or for another program's."""
         main = self._main
         if main is None or self._is_over or main.done() or self.loop.unwinding or self.steps.is_any_open:
             return None
@@ -117,7 +117,7 @@ class ScriptProgram(Exchange):
         return next((place for place in places if place is not None), self.spec.where)
 
     def objection(self, event: e.UpdateReceived) -> str | None:
-        """Why a question is refused before it reaches the body; None if it is not. It changes nothing."""
+        """Why a question is refused before it reaches the body, or None. Changes nothing."""
         known = self.spec.updates().get(event.name)
         served, own_check = (None, None) if self._served is None else self._served.check_of(event.name)
         shape = served or (known.question if known is not None else None)
@@ -127,7 +127,7 @@ class ScriptProgram(Exchange):
         return objection_of(shape, checks, event)
 
     def close(self) -> bool:
-        """Ends the program without effects. False if the author's code refused to end."""
+        """Ends the program without effects. Returns False if the author's code refused to end."""
         self._is_over = True
         has_ended = self.loop.unwind(self._pending, Unwinding)
         self.announced.clear()
@@ -138,7 +138,7 @@ class ScriptProgram(Exchange):
         return has_ended and not left_behind
 
     def _pending(self) -> list[asyncio.Future[Any]]:
-        """Every future of its own that code may wait for."""
+        """Every future of the program that code may wait for."""
         pending: list[asyncio.Future[Any]] = []
         for kind in (self.steps, self._waits, self._children, self._receipts):
             if kind is not None:
@@ -156,7 +156,7 @@ class ScriptProgram(Exchange):
 
     @property
     def receipts(self) -> Receipts:
-        """Of the signals that it sent."""
+        """The receipts of sent signals."""
         if self._receipts is None:
             self._receipts = Receipts(self)
             self.is_plain: bool = False
@@ -185,18 +185,18 @@ class ScriptProgram(Exchange):
 
     @property
     def is_body_running(self) -> bool:
-        """Whether the task that runs now is the body itself, not one it made."""
+        """Whether the current task is the body itself, not a task that it made."""
         return asyncio.current_task(self.loop) is self._main
 
     @property
     def has_swallowed_cancel(self) -> bool:
-        """Whether the run was cancelled, and its body returned all the same."""
+        """Whether the run was cancelled but its body returned."""
         main = self._main
         return self.cancel is not None and main is not None and main.done() and _has_returned(main)
 
     @property
     def left_tasks(self) -> list[str]:
-        """Tasks still running although the body has ended: they were never awaited."""
+        """Tasks that still run although the body has ended: they were never awaited."""
         main = self._main
         if main is None or not main.done() or not _has_returned(main):
             return []
@@ -207,7 +207,7 @@ class ScriptProgram(Exchange):
     # -- delivering ----------------------------------------------------------------------------------------------------
 
     def _begin(self, events: Sequence[e.AnyEvent]) -> None:
-        """Enters the body, unless it was entered before, must not yet be, or the run is cancelled before it begins."""
+        """Enters the body, unless it was entered before, must wait, or the run is cancelled before it begins."""
         if self._main is not None or self._is_over or is_administrative(events):
             return
         for event in events:
@@ -236,7 +236,7 @@ class ScriptProgram(Exchange):
         return await self._sync_body.main()
 
     def _run(self) -> None:
-        """Runs to quiescence; if the body ended, says how."""
+        """Runs to quiescence. If the body ended, says how."""
         if self._broken is None:
             self.loop.run_ready()
         if self._broken is not None:
@@ -251,7 +251,8 @@ class ScriptProgram(Exchange):
             self._check()
 
     def _deliver(self, event: e.AnyEvent, coming: e.AnyEvent | None) -> None:
-        """One input, then quiescence. Timers that are due at the same instant are one: asyncio fires them together."""
+        """Delivers one input, then runs to quiescence. Timers due at the same instant count as one: asyncio fires them
+        together."""
         if self._is_over:
             return
         if self._main is None:  # a new pass is planned for later; what comes meanwhile is kept for it
@@ -293,7 +294,7 @@ class ScriptProgram(Exchange):
         self._run()
 
     def _deliver_timer(self, key: str) -> datetime | None:
-        """Fires it; returns when it was due."""
+        """Fires the timer. Returns when it was due."""
         kept = self.timers.take(key)
         if kept is None:
             return None  # cancelled by what was delivered before it in this very turn

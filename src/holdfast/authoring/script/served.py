@@ -1,8 +1,8 @@
-"""Updates that a run serves by itself: a handler for each name, and a task for each question.
+"""Updates that handlers serve: one handler for each name, and one task for each question.
 
 A question is taken when it comes, in the order of the inbox, and its handler runs to its first wait before the next
-input is delivered. What an earlier pass took is given to the handler of this pass again, so that what handlers did in
-memory is done again; an answer counts once.
+input is delivered. Questions that an earlier pass took are given to the handlers of this pass again, so that changes in
+memory are made again; an answer counts once.
 """
 
 from __future__ import annotations
@@ -54,19 +54,19 @@ class Served:
         return bool(self._by_name)
 
     def check_free(self, name: str) -> None:
-        """Refuses a second taker of that name."""
+        """Refuses a second handler for that name."""
         if name in self._by_name:
             raise NotAllowedHere(
                 f"update {name} is served by a handler of this run: it cannot be taken or served again"
             )
 
     def check_of(self, name: str) -> tuple[Any, Check | None]:
-        """The shape that a served question must have, and its handler's check; None each if it is not served."""
+        """The shape and the check of a served question; None for each if it is not served."""
         handler = self._by_name.get(name)
         return (None, None) if handler is None else (handler.update.question, handler.check)
 
     def begin(self, update: UpdateSpec, function: Callable[..., Any], check: Check | None) -> None:
-        """Serves that name from now on, beginning with what has come already."""
+        """Serves that name from now on, beginning with questions that have already come."""
         if not callable(function):
             raise InvalidInput(f"Update.serve() takes a function of one question, got {function!r}")
         self.check_free(update.name)
@@ -81,7 +81,7 @@ class Served:
             self._take(handler, event)
 
     def serves(self, event: e.UpdateReceived) -> bool:
-        """Starts its handler; False if there is none."""
+        """Starts the handler. Returns False if there is none."""
         handler = self._by_name.get(event.name)
         if handler is None:
             return False

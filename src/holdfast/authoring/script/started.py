@@ -1,7 +1,7 @@
-"""The children one program has started: how they ended, and who waits for them.
+"""The children that a program has started: their ends, and the calls that wait for them.
 
-An end belongs to a child by run id, not by key alone: after a `continue_as` the children of an earlier life may still
-end. A child that ended before the wait's time counts, however late its end is seen.
+An end is matched to a child by run id, not by key alone: after a `continue_as`, children of an earlier pass may still
+end. A child that ended before the timeout of a wait counts, however late its end is seen.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Child(msgspec.Struct):
 
 
 class StartedChildren:
-    """By key."""
+    """The children of one program, by key."""
 
     __slots__ = ("_by_key", "_early", "_program", "_specs")
 
@@ -80,14 +80,14 @@ class StartedChildren:
         return child is not None and child.call is call
 
     def check_signal(self, run: str, name: str, data: bytes) -> None:
-        """Refuses a signal that the definition of a child does not take. Of other runs only the id is known here."""
+        """Refuses a signal that the definition of a child does not take. For other runs only the id is known here."""
         spec = self._specs.get(run)
         why = refusal(spec, name, data) if spec is not None else None
         if why is not None:
             raise InvalidInput(f"run {run}: {why} Nothing was sent.")
 
     def result(self, call: ChildCall) -> Generator[Any, Any, Any]:
-        """Waits for a started child: its value, or the error its parent sees."""
+        """Waits for a started child. Returns its value, or raises the error that its parent sees."""
         program, key = self._program, call.key
         child = self._by_key.get(key)
         outcome = child.outcome if child is not None else None
@@ -131,13 +131,13 @@ class StartedChildren:
             self._settle(event.key, child, event)
 
     def forget_value(self, call: ChildCall) -> None:
-        """The child's result is not needed: a parent of very many need not hold it."""
+        """Drops the child's result, so that a parent of very many children need not hold it."""
         child = self._by_key.get(call.key)
         if child is not None and isinstance(child.outcome, e.ChildEnded):
             child.outcome = msgspec.structs.replace(child.outcome, value=e.NULL)
 
     def timed_out(self, key: str) -> bool:
-        """The time of a wait for a child came; False if that key is no child's."""
+        """A wait for a child timed out. Returns False if that key is not a child's."""
         child = self._by_key.get(key)
         if child is None:
             return False
@@ -147,7 +147,7 @@ class StartedChildren:
         return True
 
     def cancel(self, event: e.CancelRequested) -> None:
-        """The run is cancelled: so are the children started with `on_cancel="cancel"` that have not ended."""
+        """Cancels the open children that were started with `on_cancel="cancel"`, because the run is cancelled."""
         for key, memo in self._program.beginning.memo.items():
             opened = memo.opened
             if not isinstance(opened, e.ChildStarted) or opened.on_cancel != "cancel" or key in self._by_key:

@@ -1,4 +1,4 @@
-"""What `@step(…)` is given."""
+"""The options of `@step(…)`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Raises = type[Exception] | tuple[type[Exception], ...]
 
 
 class StepOptions:
-    """What a step declares, before its annotations are read."""
+    """The options of a step, before its annotations are read."""
 
     __slots__ = (
         "compare",

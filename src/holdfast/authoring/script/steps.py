@@ -1,7 +1,7 @@
 """`@step`: one named unit of work whose outcome is journaled.
 
-A decorated function keeps its type. Outside a run it is the plain function; in a run a call becomes a durable call,
-its key taken and its arguments encoded at that very moment. Definitions do no I/O and register nothing.
+A decorated function keeps its type. Outside a run it is the plain function; in a run, a call becomes a durable call
+that takes its key and encodes its arguments at once. Definitions do no I/O and register nothing.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class AnyStep(Generic[P, R]):
 
     @functools.cached_property
     def spec(self) -> StepSpec:
-        """What the engine needs to know; annotations are read here, at first use."""
+        """What the engine needs to know. Annotations are read here, at first use."""
         given = self.options_given
         what = f"step {self.name}"
         use, arguments = self.limit_use, Arguments(self.function, what=what)
@@ -93,7 +93,7 @@ class AnyStep(Generic[P, R]):
         return run_spec(self, self.spec)
 
     def limit(self, limit: Limit) -> Callable[[Callable[P, str]], Callable[P, str]]:
-        """Declares the key of one of the step's limits: a function of the step's own parameters."""
+        """Declares a function of the step's parameters that computes the key of one of its limits."""
         return functools.partial(self._register_key, limit)
 
     def _register_key(self, limit: Limit, function: Callable[P, str]) -> Callable[P, str]:
@@ -109,7 +109,7 @@ class AnyStep(Generic[P, R]):
         return function
 
     def durable_call(self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepCall[Any]:
-        """The call, in a run (used by `asyncio.to_thread`, `gather` and `each`)."""
+        """The call as a durable one, in a run (used by `asyncio.to_thread`, `gather` and `each`)."""
         return self.make_call(program, args, kwargs, authors_place() or place(3))
 
     def make_call(
@@ -123,7 +123,7 @@ class AnyStep(Generic[P, R]):
         retry: Retry | None = None,
         timeout: timedelta | None = None,
     ) -> StepCall[Any]:
-        """A durable call, its key taken and its arguments encoded now."""
+        """A durable call that takes its key and encodes its arguments now."""
         spec = self.spec
         taken = program.keys.take(key or spec.name)
         cursor = program.cursor
@@ -136,17 +136,11 @@ class AnyStep(Generic[P, R]):
         return StepCall(program, taken, where, spec, encoded, retry, timeout, scope=current_scope.get(), undo=undo)
 
     def undo_call(self, program: ScriptProgram, done: Done) -> StepCall[Any]:
-        """This step as the undo of a completed one: the result first, then that step's own arguments."""
+        """This step as the undo of a completed one. It gets the result first, then that step's arguments."""
         spec = self.spec
         args, kwargs = done.undo_arguments()
-        return StepCall(
-            program,
-            program.take_key(spec.name),
-            place(2),
-            spec,
-            spec.arguments.encode(args, kwargs),
-            undoes=done.key,
-        )
+        encoded = spec.arguments.encode(args, kwargs)
+        return StepCall(program, program.take_key(spec.name), place(2), spec, encoded, undoes=done.key)
 
     def _register_undo(self, undo: AnyStep[..., Any]) -> None:
         own = list(inspect.signature(self.function).parameters.values())
@@ -190,11 +184,11 @@ class Step(AnyStep[P, R]):
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> StepWithOptions[P, R]:
-        """The same step with options for one call: `charge.options(key="tip")(order)`. `key` pins its identity."""
+        """The same step with options for one call: `charge.options(key="tip")(order)`. `key` fixes its identity."""
         return StepWithOptions(self, key, retry, timeout)
 
     def undo(self, function: Callable[Concatenate[R, P], Coroutine[Any, Any, Any]]) -> Step[Concatenate[R, P], Any]:
-        """Declares how to undo a completed call: the result first, then the step's own parameters."""
+        """Declares how to undo a completed call. The function gets the result first, then the step's parameters."""
         undo: Step[Concatenate[R, P], Any] = (
             cast("Any", function) if isinstance(function, AnyStep) else Step(function, StepOptions())
         )
@@ -233,11 +227,11 @@ class SyncStep(AnyStep[P, R]):
     def options(
         self, *, key: str | None = None, retry: Retry | int | None = None, timeout: Duration | None = None
     ) -> SyncStepWithOptions[P, R]:
-        """The same step with options for one call: `charge.options(key="tip")(order)`. `key` pins its identity."""
+        """The same step with options for one call: `charge.options(key="tip")(order)`. `key` fixes its identity."""
         return SyncStepWithOptions(self, key, retry, timeout)
 
     def undo(self, function: Callable[Concatenate[R, P], Any]) -> AnyStep[Concatenate[R, P], Any]:
-        """Declares how to undo a completed call: the result first, then the step's own parameters."""
+        """Declares how to undo a completed call. The function gets the result first, then the step's parameters."""
         undo: AnyStep[Concatenate[R, P], Any]
         if isinstance(function, AnyStep):
             undo = cast("Any", function)
@@ -379,10 +373,10 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `once`: at most one attempt ever; if it is interrupted, the workflow gets `OutcomeUnknown`
     - `tx`: what it writes through `transaction(…)` and its outcome are one transaction: exactly once. On SQLite nothing
       else writes to the file while the body runs: keep it short
-    - `raises`: exceptions that are answers: not retried, and raised as themselves in the workflow
+    - `raises`: exceptions that count as answers: not retried, and raised unchanged in the workflow
     - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
-    - `compare`: False lets a replay ask for the step with other arguments than the journal holds
-    - `input`: "hash" records a hash of the arguments instead of them: for large ones that the workflow has anyway
+    - `compare`: False lets a replay ask for the step with arguments that differ from the journal
+    - `input`: "hash" records a hash of the arguments instead of them, for large ones that the workflow has anyway
     - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
     - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: for ever
     - `name`: the name in the journal. Default: the function's
@@ -394,6 +388,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
 
 def _make_step(function: Callable[..., Any], options: StepOptions) -> Any:
     if isinstance(function, AnyStep):
-        raise DefinitionError(f"{function!r} is a step already: for another name or policy decorate its function again")
+        raise DefinitionError(
+            f"{function!r} is a step already. For another name or policy, decorate its function again"
+        )
     kind: Any = Step if inspect.iscoroutinefunction(function) else SyncStep
     return kind(function, options)

@@ -1,7 +1,7 @@
 """`Stream`: parts that a run sends to the outside as they come, in order, at offsets.
 
 In a step a part is buffered and written soon, with others of this worker; in a workflow it is written with the turn.
-The journal holds no parts: of a workflow's own it says to which stream and how many, of a step's at which offsets.
+The journal holds no parts. It records the stream and number of a workflow's parts, and the offsets of a step's.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ T = TypeVar("T")
 
 MOST_PARTS = 10_000
 MOST_BYTES = 1_000_000
-"""Parts of one stream of a run that wait to be written, or that one turn of a workflow sends."""
+"""Maximum parts of one stream of a run that wait to be written, or that one turn of a workflow sends."""
 
 
 class Sent(Typed[T]):
-    """What both kinds of stream are."""
+    """What both kinds of stream share."""
 
     def send(self, value: T) -> None:
         """Sends a part, from a step or a workflow, and never waits. In a step it is durable soon, before the step's
-        outcome is; in a workflow with the turn. `StreamFull` if more than 10,000 parts or 1 MB wait to be written, and
-        `asyncio.CancelledError` in a step whose result is no longer needed."""
+        outcome is; in a workflow with the turn. Raises `StreamFull` if more than 10,000 parts or 1 MB wait to be
+        written, and `asyncio.CancelledError` in a step whose result is no longer needed."""
         program = find_program()
         scope = running_step.get() if program is None else None
         if program is None and scope is None:
@@ -71,7 +71,7 @@ class Stream(Sent[T]):
     read with `run.read(tokens)`. Ordered and durable; it ends with the run and is removed with it."""
 
     def flush(self) -> Awaitable[None]:
-        """Await it in a step: everything that the step has sent is durable then."""
+        """Awaited in a step: returns when everything that the step has sent is durable."""
         scope = _flushing(self)
         if get_running_loop() is None:
             raise NotAllowedHere(f"{self!r}.flush() is awaited. In a `def` step use the Stream of holdfast.sync.")
@@ -104,6 +104,6 @@ def in_plain_step(scope: StepScope, verb: str) -> None:
     """Refuses what a step cannot do while its transaction is open."""
     if scope.connection is not None:
         raise NotAllowedHere(
-            f"{verb} in step {scope.step}, which has tx=True: its transaction is the only thing it writes. Send from "
+            f"{verb} in step {scope.step}, which has tx=True: it may write only through its transaction. Send from "
             "another step, or from the workflow."
         )

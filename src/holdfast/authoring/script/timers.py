@@ -1,4 +1,4 @@
-"""The timers of one program: what is due, and when. Time itself belongs to the caller."""
+"""The timers of one program and when they are due. The caller provides the time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.core.instants import LATEST
 
 
 class Timers:
-    """Timers by key. The heap may hold entries that were dropped or set anew; the dictionary decides."""
+    """Timers by key. The heap may hold entries that were dropped or set again; the dictionary decides."""
 
     __slots__ = ("_by_key", "_heap", "_made")
 
@@ -23,13 +23,13 @@ class Timers:
         return key in self._by_key
 
     def set(self, key: str, until: datetime, timer: Timer | None = None) -> None:
-        """A timer of the program's own, or of asyncio's (`timer`)."""
+        """Sets a timer of the program, or of asyncio (`timer`)."""
         self._made += 1
         self._by_key[key] = (until, self._made, timer)
         heapq.heappush(self._heap, (until, self._made, key))
 
     def drop(self, key: str) -> None:
-        """It is no longer wanted."""
+        """Drops a timer."""
         self._by_key.pop(key, None)
 
     def take(self, key: str) -> tuple[datetime, Timer | None] | None:
@@ -38,7 +38,7 @@ class Timers:
         return None if kept is None else (kept[0], kept[2])
 
     def due_at(self, key: str) -> datetime | None:
-        """When that one is due; None if it was dropped."""
+        """When the timer is due; None if it was dropped."""
         kept = self._by_key.get(key)
         return None if kept is None else kept[0]
 
@@ -53,7 +53,7 @@ class Timers:
         return None
 
     def due(self, now: datetime) -> list[str]:
-        """Those that have come due, in the order in which they fire: by time, then by the order of their making."""
+        """The due timers in the order in which they fire: by time, then by order of creation."""
         heap = self._heap
         if not heap or heap[0][0] > now:  # asked every turn
             return []
@@ -72,5 +72,5 @@ class Timers:
 
 
 def later(at: datetime, seconds: float) -> datetime:
-    """That much later, but never past the end of the calendar: what is due then never comes."""
+    """The time that much later, but never past the end of the calendar, which never comes."""
     return at + timedelta(seconds=seconds) if seconds < (LATEST - at).total_seconds() else LATEST

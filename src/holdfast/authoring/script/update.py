@@ -27,7 +27,7 @@ _IN_STEP = "A step gets what it needs as arguments, and the workflow answers wit
 
 
 class Take(Generic[G]):
-    """What `take` returns: a block with one question. Leaving it settles the question."""
+    """What `take` returns: a block with one question, which is settled when the block ends."""
 
     __slots__ = ("_ask", "_call", "_default", "_update")
 
@@ -81,7 +81,7 @@ class SyncTake(Take[G]):
 
 
 class AnyUpdate(Generic[Q, A]):
-    """What updates of async and sync workflows have in common."""
+    """What updates of async and sync workflows share."""
 
     kind = "update"
 
@@ -111,7 +111,7 @@ class AnyUpdate(Generic[Q, A]):
 
     @property
     def spec(self) -> UpdateSpec:
-        """What others need to know of it."""
+        """What other modules need to know about the update."""
         return UpdateSpec(self.name, self.shape, self.answer_shape, self.check)
 
     def encode(self, value: Q) -> bytes:
@@ -136,8 +136,8 @@ class AnyUpdate(Generic[Q, A]):
 class Update(AnyUpdate[Q, A]):
     """A question to a run with an answer, asked exactly once: `reassign = Update[Reassign, str]("reassign")`.
 
-    `check` says why a question is refused, or None: it runs on the worker before the workflow sees the question, may
-    read and must not change anything, and its refusal costs no turn.
+    `check` returns why a question is refused, or None. It runs on the worker before the workflow sees the question. It
+    may read but must not change anything, and a refusal costs no turn.
     """
 
     @overload
@@ -148,15 +148,15 @@ class Update(AnyUpdate[Q, A]):
         self, *, timeout: Duration | None = None, default: Any = NO_DEFAULT, name: str | None = None
     ) -> AsyncTake[Any]:
         """`async with update.take() as ask:` — waits for the next question. After `timeout` the `default`, or
-        `TimeoutError` without one. Who asked gets `UpdateUnanswered` if the block ends without an answer."""
+        `TimeoutError` without one. The sender gets `UpdateUnanswered` if the block ends without an answer."""
         return AsyncTake(self, self._wait(timeout, default, name, place(1)), default)
 
     def serve(
         self, handler: Callable[[Q], A | Awaitable[A]], *, check: Callable[[Q], str | None] | None = None
     ) -> None:
         """From now on `handler` answers every question, as soon as it comes, beside what the workflow does: it may run
-        steps. What it returns is the answer; `raise UpdateRefused("why")` refuses. Another error is told to who asked,
-        and the run continues."""
+        steps. What it returns is the answer; `raise UpdateRefused("why")` refuses. The sender is told of any other
+        error, and the run continues."""
         program = require_program("Update.serve()", in_step=_IN_STEP, outside=_OUTSIDE)
         program.served.begin(self.spec, handler, checked_check(check, "Update.serve()"))
 
@@ -171,11 +171,11 @@ class SyncUpdate(AnyUpdate[Q, A]):
     def take(
         self, *, timeout: Duration | None = None, default: Any = NO_DEFAULT, name: str | None = None
     ) -> SyncTake[Any]:
-        """`with update.take() as ask:` — waits for the next question, as that of `holdfast.Update`."""
+        """`with update.take() as ask:` — waits for the next question, like that of `holdfast.Update`."""
         return SyncTake(self, self._wait(timeout, default, name, place(1)), default)
 
     def serve(self, handler: Callable[[Q], A], *, check: Callable[[Q], str | None] | None = None) -> None:
-        """From now on `handler`, a `def`, answers every question, as that of `holdfast.Update`."""
+        """From now on `handler`, a `def`, answers every question, like that of `holdfast.Update`."""
         program = require_program("Update.serve()", in_step=_IN_STEP, outside=_OUTSIDE)
         kept = checked_check(check, "Update.serve()")
 
@@ -199,5 +199,5 @@ _LATE: Any = _Late()
 def checked_check(check: Any, what: str) -> Check | None:
     """A function, or none."""
     if check is not None and not callable(check):
-        raise DefinitionError(f"{what}: check= takes a function that says why a question is refused, got {check!r}")
+        raise DefinitionError(f"{what}: check= takes a function that returns why a question is refused, not {check!r}")
     return cast("Check | None", check)

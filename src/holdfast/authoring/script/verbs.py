@@ -53,19 +53,19 @@ if TYPE_CHECKING:
     async def sleep(
         duration: Duration | None = None, *, until: datetime | None = None, name: str | None = None
     ) -> None:
-        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep first runs."""
+        """Sleeps durably: parks the run, without a thread or memory. The end is fixed when the sleep first runs."""
 
 else:
 
     def sleep(duration=None, *, until=None, name=None):
-        """Sleeps durably: parks the run, no thread, no memory. The end is fixed when the sleep first runs."""
+        """Sleeps durably: parks the run, without a thread or memory. The end is fixed when the sleep first runs."""
         return durable_sleep(duration, until, name, place(1))
 
 
 async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], *, limit: int = 50) -> list[R]:
     """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items.
 
-    The first failure cancels the rest and is raised as it is.
+    The first failure cancels the rest and is raised unchanged.
     """
     require_program("each()")
     if limit < 1:
@@ -114,7 +114,7 @@ def continue_as(call: Call[Any]) -> NoReturn:
     """Ends this pass and restarts the run with different arguments: same id, an empty journal to replay."""
     program = require_program("continue_as()")
     if program.spec.is_async and not program.is_body_running:
-        raise NotAllowedHere("continue_as() in a task: it ends the whole body, so call it there, not in a task of it")
+        raise NotAllowedHere("continue_as() in a task: it ends the whole body, so call it in the body, not in a task")
     if call.child is not None:
         program.announced.pop(call.child.number, None)
     program.continuing = ContinueAs(workflow=call.spec.name, version=call.spec.version, args=call.args)
@@ -140,7 +140,7 @@ class Current(msgspec.Struct, frozen=True):
 
 
 def current() -> Current:
-    """The run, and in a step the attempt, this code runs in."""
+    """The run and, in a step, the attempt that this code runs in."""
     program = find_program()
     scope = running_step.get() if program is None else None
     if scope is not None:
@@ -170,7 +170,7 @@ def current_of(scope: StepScope) -> Current:
 
 
 def set_attributes(attributes: Mapping[str, str | None] | None = None, /, **named: str | None) -> None:
-    """Changes what this run is found by, durable with this turn: `set_attributes(approver="bob")`. None removes one; a
+    """Changes the run's attributes, durable with this turn: `set_attributes(approver="bob")`. None removes one; a
     mapping takes names such as `"tenant-id"`. `app.runs(attributes=…)` finds it."""
     program = require_program(
         "set_attributes()",
@@ -186,8 +186,8 @@ def set_attributes(attributes: Mapping[str, str | None] | None = None, /, **name
 async def put_blob(value: Any) -> BlobRef:
     """Stores a step's own large data (bytes, or plain JSON values) and returns a small reference to it.
 
-    The data stays as long as the `BlobRef` is in a result, an argument, a message or a value shown. Its name alone does
-    not keep it.
+    The data stays as long as the `BlobRef` is in a result, an argument, a message or an exposed value. Its name alone
+    does not keep it.
     """
     scope = in_step("put_blob()")
     is_raw = isinstance(value, bytes | bytearray)
@@ -206,7 +206,7 @@ def transaction(kind: type[T]) -> T:
     """In a step with `tx=True`: the connection of the transaction in which its outcome will be journaled.
 
     `transaction(psycopg.AsyncConnection)` in an `async def` step and `transaction(psycopg.Connection)` in a `def` step
-    on PostgreSQL, `transaction(apsw.Connection)` on SQLite. What is written with it is there exactly once, with the
+    on PostgreSQL, `transaction(apsw.Connection)` on SQLite. What it writes takes effect exactly once, together with the
     completion of the step; an attempt that fails leaves nothing. It commits by itself: `commit()` is refused.
     """
     scope = in_step("transaction()")
@@ -238,7 +238,7 @@ def heartbeat(progress: Any = None) -> None:
 
 
 def in_step(verb: str) -> StepScope:
-    """The attempt this body runs in, or an error that says where the verb belongs."""
+    """The attempt that this body runs in. Raises an error that says where the verb belongs."""
     if find_program() is None and (scope := running_step.get()) is not None:
         return scope
     if find_program() is not None:
@@ -247,7 +247,7 @@ def in_step(verb: str) -> StepScope:
 
 
 class RunLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that knows its run and keeps quiet while a replay repeats what was said before."""
+    """A logger that knows its run, and is silent while a replay repeats what was logged before."""
 
     def isEnabledFor(self, level: int) -> bool:  # noqa: N802 logging's name
         """As logging's, and never during a replay."""

@@ -1,4 +1,4 @@
-"""How a body ended, and how outcomes look to an author: from data to exceptions and back."""
+"""How a body ended, and how outcomes look to an author: conversion between data and exceptions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FROM_STEP = "__holdfast_from_step__"
 
 
 def error_of(event: e.StepFailed, step: StepSpec) -> BaseException:
-    """What the author sees: a declared exception as itself, everything else as `StepFailed`."""
+    """The error that the author sees: a declared exception unchanged, everything else as `StepFailed`."""
     failure = event.failure
     error = rebuild(failure, step.raises)
     if error is None:
@@ -56,13 +56,13 @@ def error_of(event: e.StepFailed, step: StepSpec) -> BaseException:
 
 
 def marked(error: BaseException) -> BaseException:
-    """The error of a step or child, marked: if it leaves the body as it is, trying the body again would not help."""
+    """Marks the error of a step or child: if it leaves the body unchanged, retrying the body would not help."""
     error.__dict__[_FROM_STEP] = True
     return error
 
 
 def run_error(ended: e.ChildEnded, spec: WorkflowSpec) -> BaseException:
-    """What a parent, or `result()`, sees of a run that did not complete."""
+    """The error that a parent, or `result()`, gets for a run that did not complete."""
     if ended.status == "cancelled":
         reason = ended.failure.message if ended.failure else ""
         return RunCancelled(
@@ -84,7 +84,8 @@ def run_error(ended: e.ChildEnded, spec: WorkflowSpec) -> BaseException:
 
 
 def objection_of(shape: Shape[Any], checks: Sequence[Check], event: e.UpdateReceived) -> str | None:
-    """Why a question does not fit, or what the first check that refuses it says. An error of a check refuses too."""
+    """Why a question is refused: its value has the wrong type, or the first check that refuses it says so. An error of
+    a check refuses too."""
     try:
         value = shape.decode(event.value)
     except NotDecodable as error:
@@ -100,7 +101,7 @@ def objection_of(shape: Shape[Any], checks: Sequence[Check], event: e.UpdateRece
 
 
 def ending(program: Exchange, main: asyncio.Task[Any], unawaited: Sequence[DurableCall[Any]]) -> c.Command:
-    """The command with which a program ends. Cancel wins over every other end, then the deadline."""
+    """The command with which a program ends. A cancel has priority over every other end, then the deadline."""
     error = _error_of(main, program.loop.callback_errors)
     if program.cancel is not None:
         reason = f"{program.cancel.reason}{_failed_cleanup(error)}".strip()
@@ -124,7 +125,7 @@ def ending(program: Exchange, main: asyncio.Task[Any], unawaited: Sequence[Durab
 
 
 def _is_retried(policy: Retry, error: BaseException) -> bool:
-    """Whether the workflow's policy lets that error be retried. An error of its predicate says no."""
+    """Whether the workflow's policy retries that error. An error of its predicate means no."""
     try:
         return policy.wants(error) is not False
     except Exception:  # noqa: BLE001 the author's code
@@ -143,7 +144,7 @@ def _say_unawaited(calls: Sequence[DurableCall[Any]], *, is_async: bool) -> str:
 
 
 def _error_of(main: asyncio.Task[Any], stray: Sequence[BaseException]) -> BaseException | None:
-    """What ended the body: its own error, or one that left a callback that is not awaited."""
+    """The error that ended the body: its own, or one from a callback that is not awaited."""
     if main.done():
         error = asyncio.CancelledError() if main.cancelled() else main.exception()
         if error is not None:
@@ -158,7 +159,7 @@ def _failed_cleanup(error: BaseException | None) -> str:
 
 
 def _is_from_step(error: BaseException) -> bool:
-    """Whether trying the whole body again could not help: a step's or child's last word, or code that is wrong."""
+    """Whether retrying the whole body could not help: the final error of a step or child, or a bug in the code."""
     if isinstance(error, BaseExceptionGroup):
         members = cast("BaseExceptionGroup[BaseException]", error).exceptions
         return any(_is_from_step(member) for member in members)

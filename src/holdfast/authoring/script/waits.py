@@ -34,7 +34,7 @@ class Waits:
         self._futures: dict[str, asyncio.Future[Any]] = {}
 
     def sleep(self, call: SleepCall) -> asyncio.Future[Any] | None:
-        """What a sleep awaits; None if an earlier pass slept it."""
+        """What a sleep awaits; None if an earlier pass finished it."""
         program, key = self._program, call.key
         if program.loop.unwinding:
             return program.loop.outcome_future()
@@ -45,7 +45,7 @@ class Waits:
         return self.future(key)
 
     def begin(self, call: WaitCall) -> Any:
-        """A message at once, if one is there; else `WAITING`, and the call awaits its future."""
+        """Returns a message if one is there; else `WAITING`, and the call awaits its future."""
         program, key = self._program, call.key
         if program.loop.unwinding:
             return WAITING
@@ -87,7 +87,7 @@ class Waits:
             self._program.ask(c.EndWait(key=key))
 
     def buffer(self, event: e.SignalReceived) -> None:
-        """Keeps a signal for a later wait. One that an operator replaced stands where it stood."""
+        """Keeps a signal for a later wait. One that an operator replaced keeps its place."""
         for index, kept in enumerate(self._buffered):
             if kept.message == event.message:
                 self._buffered[index] = event
@@ -95,7 +95,7 @@ class Waits:
         self._buffered.append(event)
 
     def drop(self, message: str) -> None:
-        """An operator dropped a signal that was kept."""
+        """Removes a kept signal that an operator dropped."""
         self._buffered = [kept for kept in self._buffered if kept.message != message]
 
     def signal(self, event: e.SignalReceived) -> None:
@@ -112,7 +112,7 @@ class Waits:
         return any(call.kind == "update" and call.name == name for call in self._open.values())
 
     def take_updates(self, name: str) -> list[e.UpdateReceived]:
-        """Those of that name that no wait has taken, in their order: from now on they are a handler's."""
+        """The updates of that name that no wait has taken, in their order. A handler owns them from now on."""
         taken = [event for event in self._buffered if isinstance(event, e.UpdateReceived) and event.name == name]
         self._buffered = [event for event in self._buffered if event not in taken]
         return taken
@@ -124,7 +124,7 @@ class Waits:
             self._give(event.key, call, event)
 
     def timed_out(self, key: str) -> None:
-        """The time of a sleep or wait came."""
+        """A sleep or wait timed out."""
         self._open.pop(key, None)
         self._resolve(key, TIMED_OUT)
 
@@ -145,7 +145,7 @@ class Waits:
             self._resolve(key, value)
 
     def _read(self, call: WaitCall, event: e.SignalReceived | e.TopicReceived) -> Any:
-        """The value of a message that is taken now; if it does not fit, the program stops, and says what helps."""
+        """The value of a message that is taken now. If it has the wrong type, the program stops and says what helps."""
         data = _content(call, event) if isinstance(event, e.SignalReceived) else event.value
         advice = "" if self._program.is_replaying else _advice(self._program.beginning.run, call, event)
         value = self._program.read(call.shape, data, advice)
@@ -171,14 +171,14 @@ def _is_for(call: WaitCall, event: e.SignalReceived) -> bool:
 
 
 def _content(call: WaitCall, signal: e.SignalReceived) -> msgspec.Raw:
-    """What a wait gets of a signal: its value, or, if it asks for that, the value and who sent it."""
+    """What a wait returns for a signal: its value, or the value and its sender."""
     if not call.has_sender:
         return signal.value
     return msgspec.Raw(msgspec.json.encode({"value": signal.value, "sender": signal.sender}))
 
 
 def _advice(run: str, call: WaitCall, event: e.SignalReceived | e.TopicReceived) -> str:
-    """What an operator can do about a message that the run cannot read: its id is in the inbox, or in the journal."""
+    """What an operator can do about a message that the run cannot read. Its id is in the inbox or in the journal."""
     if isinstance(event, e.SignalReceived):
         name, sender = event.message, f" from {event.sender}" if event.sender else ""
     else:
@@ -190,7 +190,7 @@ def _advice(run: str, call: WaitCall, event: e.SignalReceived | e.TopicReceived)
 
 
 def _message_of(memo: Memo | None) -> e.SignalReceived | e.TopicReceived | None:
-    """What an earlier pass took under that key. A wait that was given up is waited for again."""
+    """The message that an earlier pass took under that key. A wait that was given up waits again."""
     if memo is None:
         return None
     if memo.message is not None:

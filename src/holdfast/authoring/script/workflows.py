@@ -1,7 +1,7 @@
 """`@workflow` and `@remote`: named, versioned definitions; calling one makes a `Call`.
 
-A call says what to run. Awaited inside a run it is a child; given to `app.start` it is a new run. Its arguments are
-bound, checked and encoded when it is made.
+A call says what to run. Awaited inside a run it is a child; given to `app.start` it is a new run. It binds, checks and
+encodes its arguments when it is made.
 """
 
 from __future__ import annotations
@@ -97,13 +97,13 @@ class Call(Coroutine[Any, Any, R], Generic[R]):
         return self._in_run().throw(typ, val, tb)
 
     def close(self) -> None:
-        """As a coroutine's; a call that is only a value has nothing to close."""
+        """As for a coroutine. A call that is only a value has nothing to close."""
         if self.child is not None:
             self.child.close()
 
 
 def checked_call(call: object, verb: str) -> None:
-    """Refuses what is not a call of a workflow, and says what it is instead."""
+    """Refuses anything but a call of a workflow, and says what it is."""
     if isinstance(call, Call):
         return
     if isinstance(call, AnyWorkflow):
@@ -122,7 +122,7 @@ def checked_call(call: object, verb: str) -> None:
 
 
 class AnyWorkflow(Generic[P, R]):
-    """What all workflows share. `is_open`: parts of the definition may follow below it, so it is read later."""
+    """What all workflows share. `is_open`: parts of the definition may follow, so it is read later."""
 
     is_open = False
 
@@ -160,12 +160,12 @@ class AnyWorkflow(Generic[P, R]):
         return f"<workflow {self.name}{' ' + self.version if self.version else ''} ({self.where})>"
 
     def specs(self) -> tuple[WorkflowSpec, ...]:
-        """Everything that is served for it."""
+        """The workflows to serve for it."""
         return (self.spec,)
 
     @functools.cached_property
     def spec(self) -> WorkflowSpec:
-        """What the engine needs to know; annotations are read here, at first use."""
+        """What the engine needs to know. Annotations are read here, at first use."""
         what = f"workflow {self.name}"
         return WorkflowSpec(
             name=self.name,
@@ -200,7 +200,7 @@ class Workflow(AnyWorkflow[P, R]):
 
 
 class SyncWorkflow(AnyWorkflow[P, R]):
-    """A `def` workflow: runs in a thread; `.call(…)` makes the value."""
+    """A `def` workflow, which runs in a thread. `.call(…)` makes the call."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         program = find_program()
@@ -277,7 +277,7 @@ def remote(
     *, name: str | None = None, version: str = "", raises: Raises = (), accepts: Accepts = ()
 ) -> WorkflowDecorator: ...
 def remote(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Declares a workflow that another process serves: typed to start, without its code."""
+    """Declares a workflow that another process serves: typed calls, without its code."""
     check_options(options, ("name", "version", "raises", "accepts"), "@remote")
     options["is_remote"] = True
     return WorkflowDecorator(options) if function is None else _make_workflow(function, options)

@@ -1,1 +1,1 @@
-"""A module for each command, with the name of the command; `root` imports the one that is called."""
+"""One module per command, with the command's name; `root` imports the one that is called."""

@@ -1,4 +1,4 @@
-"""`holdfast batch`: runs a workflow over the lines of a file and writes the results; the same command resumes it."""
+"""`holdfast batch`: runs a workflow over the lines of a file and writes the results. Running it again resumes it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from holdfast.core.status import Status
 from holdfast.errors import InvalidItem
 
 LONGEST = 64 * 1024 * 1024
-"""Bytes of a line: more than a payload may have."""
+"""Maximum bytes of a line: more than a payload may have."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +97,8 @@ def command(
 ) -> int:
     """Run WORKFLOW once for each line of a file, and write the results to another file.
 
-    The same command resumes where it stopped: items that have ended do not run again. A line that does not fit
-    starts nothing. The exit code is 1 if any item failed.
+    The same command resumes where it stopped: items that have ended do not run again. If a line does not match the
+    workflow's arguments, nothing starts. The exit code is 1 if any item failed.
 
     \b
       holdfast batch shop:app price --inputs skus.jsonl --out prices.jsonl -c 50
@@ -112,7 +112,7 @@ def command(
 
 
 def default_id(spec: WorkflowSpec, inputs: Path, variables: Mapping[str, Any] | None = None) -> str:
-    """Of the workflow, the bytes of the file and, if it is a flow's, its definition and variables."""
+    """The default id: a hash of the workflow, the bytes of the file and, for a flow, its definition and variables."""
     definition = spec.code if spec.style == "flow" else ""
     digest = hashlib.sha256(msgspec.json.encode([spec.name, spec.version, definition, variables or {}], order="sorted"))
     with inputs.open("rb") as file:
@@ -124,7 +124,7 @@ def default_id(spec: WorkflowSpec, inputs: Path, variables: Mapping[str, Any] | 
 async def run_over_file(
     app: App, spec: WorkflowSpec, make: Callable[[bytes], Call[Any]], asked: Request, out: Output
 ) -> int:
-    """Starts the batch, or finds it, and writes its results as they come."""
+    """Starts or finds the batch, and writes its results as they come."""
     async with AsyncExitStack() as stack:
         if asked.has_worker:
             await stack.enter_async_context(app.worker(concurrency=max(100, asked.concurrency), queues=(asked.queue,)))
@@ -164,7 +164,7 @@ async def _watch(batch: Batch[Any], bar: Bar) -> None:
 
 
 async def _write(batch: Batch[Any], out: str, spec: WorkflowSpec) -> None:
-    """Into a file beside it first, so that a file of that name is always whole."""
+    """Writes to a temporary file first, so that the output file is always complete."""
     if out == "-":
         async for item in batch.items():
             sys.stdout.write(_line(item, spec))
@@ -186,7 +186,7 @@ def _line(item: Item[Any], spec: WorkflowSpec) -> str:
 
 
 def _line_of(file: IO[bytes], index: int) -> int:
-    """The line of an input, counted from 1 as editors do. Empty lines are no inputs."""
+    """The line of an input, counted from 1 as editors do. Empty lines are not inputs."""
     inputs = (number for number, line in enumerate(iter(lambda: file.readline(LONGEST), b""), 1) if line.strip())
     return next(number for place, number in enumerate(inputs) if place == index)
 

@@ -1,4 +1,4 @@
-"""`holdfast compact`: makes long journals short."""
+"""`holdfast compact`: compacts long journals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.core.plurals import counted
 from holdfast.errors import BlobNotFound, CorruptJournal
 
 ROWS = 1_000
-"""Journals with fewer rows are not worth compacting unless one is named."""
+"""Minimum number of rows to compact, unless a run is named."""
 
 
 @click.command("compact", cls=HoldfastCommand)
@@ -30,8 +30,8 @@ def command(
 ) -> int:
     """Replace the rows of each long journal by one row with everything the run needs to continue.
 
-    RUN compacts these runs, whatever their length. Only the record of which worker did what is lost: `show` begins
-    where the journal now begins. Workers do this by themselves for runs that grow past 10,000 rows. A damaged journal
+    RUN compacts these runs, whatever their length. Only the record of which worker did what is lost: `show` starts
+    where the journal now starts. Workers do this automatically for runs with more than 10,000 rows. A damaged journal
     is named and left unchanged; exit code 1.
     """
 

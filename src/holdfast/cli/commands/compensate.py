@@ -22,8 +22,8 @@ from holdfast.config import load
 def command(run_id: str, target: str | None, actor: str | None, is_json: bool) -> None:
     """Undo what the ended RUN of a machine left undone, and say what was undone.
 
-    It is done here, by a run of its own (RUN~undo), with the code of the app. Fix what kept the undo from working
-    first. Running it again does nothing twice.
+    A separate run (RUN~undo) does it here, with the code of the app. First fix what made the undo fail. Running it
+    again repeats nothing.
     """
     app = app_to_serve(target, load())
     refuse_private(app.url)

@@ -1,4 +1,4 @@
-"""`holdfast completion`: what makes a shell complete commands and options."""
+"""`holdfast completion`: prints the script with which a shell completes commands and options."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ ADDRESS = "127.0.0.1:7070"
 @click.option("--url", help="The store, without an app: runs cannot be started then.")
 @click.option("--http", "address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Where to listen.")
 @click.option("--open", "is_opening", is_flag=True, help="Open the page in a browser.")
-@click.option("--no-link", is_flag=True, help="Print the address only: who comes signs in with a token.")
+@click.option("--no-link", is_flag=True, help="Print the address without a link; users sign in with a token.")
 @click.option("--json", "is_json", is_flag=True, help="The address as one object.")
 @click.option("--dev-tokens", metavar="FILE", hidden=True, help="Of `holdfast dev`: its first token opens the link.")
 def command(
@@ -41,7 +41,7 @@ def command(
     """Serve the page and the HTTP API until SIGTERM or Ctrl-C, and print the address.
 
     On loopback the address signs in the first browser that opens it within a minute; SIGHUP prints a new one. Elsewhere
-    it needs tokens: `holdfast tokens add NAME --role read`. It does not encrypt: put it behind a proxy that does.
+    it needs tokens: `holdfast tokens add NAME --role read`. It does not encrypt: put it behind a TLS proxy.
     """
     loaded = load()
     app = _app(target, url, loaded)
@@ -91,7 +91,7 @@ async def _serve(
 
 
 def say_where(serving: Any, token: Any, out: Output, *, has_link: bool) -> str:
-    """Prints the address of a server, with a one-time link if it may have one."""
+    """Prints the address of a server, with a one-time link if that is allowed."""
     link: str = serving.link(token) if has_link else serving.url
     if out.is_json:
         out.record({"url": serving.url, "page": link})

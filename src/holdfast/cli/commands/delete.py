@@ -27,10 +27,9 @@ from holdfast.errors import HoldfastError
 def command(
     ids: tuple[str, ...], target: str | None, url: str | None, is_json: bool, actor: str | None, is_sure: bool
 ) -> int:
-    """Delete ended runs, each with its whole tree: rows, journals, messages, values. There is no way back.
-
-    A run that is open, or a child, is refused, and then nothing is deleted. Blobs that nothing else refers to go after
-    their grace (`holdfast gc`). The ids are free again.
+    """Delete ended runs, each with its whole tree: rows, journals, messages, values. This cannot be undone. If a run is
+    open or a child, nothing is deleted. Blobs that nothing else refers to are removed after their grace (`holdfast
+    gc`). The ids are free again.
 
     \b
       holdfast delete order-42
@@ -76,5 +75,5 @@ async def _delete(client: Client, ids: tuple[str, ...], is_sure: bool, out: Outp
 def _is_confirmed(ids: tuple[str, ...], out: Output) -> bool:
     what = f"run {ids[0]}" if len(ids) == 1 else counted(len(ids), "run")
     if not out.is_terminal or not sys.stdin.isatty():
-        raise click.UsageError(f"a deleted run does not come back. Add --yes to delete {what} with its whole tree")
+        raise click.UsageError(f"deleting cannot be undone. Add --yes to delete {what} with its whole tree")
     return click.confirm(f"delete {what} with all children? It does not come back.", err=True)

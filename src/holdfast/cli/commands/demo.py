@@ -84,7 +84,7 @@ async def _show(plan: Plan, stage: Stage, screen: Screen) -> Shown:
 
 
 async def _show_on_page(plan: Plan, stage: Stage, screen: Screen, *, is_opening: bool) -> Shown:
-    """The same beside the page, which stays after the conclusion until Ctrl-C."""
+    """Runs the demo beside the page, which stays until Ctrl-C."""
     from holdfast.cli.demo.page import demo_page, until_interrupted
 
     async with demo_page(stage) as page:

@@ -1,8 +1,8 @@
 """`holdfast dev`: a worker and the page for people who write workflows. They restart whenever a file of the project
 changes.
 
-Each is a process of its own, so that every line is loaded again; this one only watches. One that ends by itself, such
-as over a syntax error, is started again with the next change.
+Each has its own process, so that all code is loaded again; this process only watches. One that ends by itself, for
+example because of a syntax error, is started again after the next change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.doors import web
 from holdfast.errors import InvalidInput
 
 LOOK = 0.3
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 GRACE = 10.0
 """Seconds that steps may keep running before the worker is stopped for a reload."""
@@ -105,7 +105,7 @@ def _watch(worker_words: list[str], page: Page | None, folder: Path, stop: threa
 
 
 class Page:
-    """The process of the page. Its token and the secret of its sessions stay, so that a reload signs nobody out; the
+    """The process of the page. Its token and session secret survive restarts, so that a reload signs nobody out; the
     link is printed the first time."""
 
     def __init__(self, words: list[str], *, is_opening: bool) -> None:
@@ -115,13 +115,13 @@ class Page:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Begins."""
+        """Starts the process."""
         env = {**os.environ, "HOLDFAST_HTTP_SESSION_KEY": self._secret}
         self._process = _started("dashboard", [*self._words, *self._first], env)
         self._first = ["--no-link"]
 
     def end(self) -> None:
-        """Ends."""
+        """Ends the process."""
         if self._process is not None:
             _end(self._process)
 
@@ -132,7 +132,7 @@ def _page(named: list[str], address: str, keys: Path, *, is_opening: bool) -> Pa
 
 
 def _has_page() -> bool:
-    """Whether the packages of the page are installed; if not, says how to get them."""
+    """Whether the packages of the page are installed. If not, prints how to install them."""
     try:
         web("server")
     except InvalidInput as error:
@@ -142,7 +142,7 @@ def _has_page() -> bool:
 
 
 def files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """The Python files of a project, and when each was last written."""
+    """The Python files of a project, with their modification times."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
         for name in names:

@@ -1,7 +1,7 @@
-"""`holdfast doctor`: what is wrong with configuration, store, workers and runs, in one look.
+"""`holdfast doctor`: checks configuration, store, workers and runs.
 
-Each check gives findings: ok, a warning, or a problem, which makes the exit code 1. One that cannot be made (no store,
-no app) does not stop the others.
+Each check gives findings: ok, a warning, or a problem, which makes the exit code 1. A check that is impossible (no
+store, no app) does not stop the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ async def _examine(target: str | None, url: str | None, out: Output) -> int:
 
 
 async def examine(target: str | None, url: str | None) -> AsyncIterator[Finding]:
-    """Every finding, the cheap ones first."""
+    """All findings, the cheap ones first."""
     try:
         loaded = load()
     except HoldfastError as error:

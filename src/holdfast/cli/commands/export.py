@@ -24,8 +24,8 @@ def command(run_id: str, target: str | None, url: str | None, is_json: bool, fil
     \b
       holdfast export order-42 -o tests/journals/order.json
 
-    Payloads are included as stored, also secret variables of flows: a warning says so. A file that is there
-    already is left as it is.
+    Payloads are included as stored, even secret variables of flows: a warning says so. An existing file is not
+    overwritten.
     """
     data = run_async(_export(run_id, target, url))
     if holds_secrets(data, run_id):

@@ -1,4 +1,4 @@
-"""`holdfast follow`: what a run does, as it happens, until it has ended."""
+"""`holdfast follow`: shows what a run does, live, until it ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from holdfast.core.timeline import Timeline
 def command(run_id: str, target: str | None, url: str | None, is_json: bool, after: int) -> None:
     """Show what a run did and does, as it happens, until it ends. Ctrl-C stops following, not the run.
 
-    Each line says when, since the run was created, and what; with --json each event has its seq, for --after.
+    Each line has the time since the run was created, and what happened; with --json each event has its seq, for
+    --after.
     """
     run_async(_follow(run_id, target, url, after, Output(is_json=is_json)))
 

@@ -37,7 +37,8 @@ def command(
 ) -> None:
     """Remove runs that ended long ago, with their children, and blobs that nothing refers to.
 
-    Workers do this by themselves, every few minutes. A run is removed with its whole tree, when all of it has ended.
+    Workers do this automatically, every few minutes. A run is removed with its whole tree, once the whole tree has
+    ended.
     """
 
     async def work() -> None:

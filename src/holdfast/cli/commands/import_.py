@@ -1,4 +1,4 @@
-"""`holdfast import`: an exported journal, to look at."""
+"""`holdfast import`: imports an exported journal, to look at."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from holdfast.client.exports import import_journal
 @actor_option
 def command(file: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
     """Import an exported journal into the store, each row unchanged. An existing run is never overwritten. Runs that
-    have not ended are only for viewing: no time wakes them.
+    have not ended are only for viewing: no worker runs them.
     """
     data = Path(file).read_bytes()
 

@@ -1,4 +1,4 @@
-"""`holdfast init`: a small project that runs. Nothing that is there is ever overwritten."""
+"""`holdfast init`: creates a small project that runs. It overwrites nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from holdfast.cli.targets import CommandError
 def command(folder: Path, is_json: bool) -> None:
     """Create a small project in DIR: an app with a workflow, its configuration, an example, a test.
 
-    DIR is created if it is missing. If one of the files already exists, nothing is written; a `.gitignore` that
-    is there stays as it is.
+    DIR is created if it is missing. If one of the files already exists, nothing is written; an existing `.gitignore`
+    stays unchanged.
     """
     _refuse_existing(folder)
     written = _write(folder)
@@ -40,7 +40,7 @@ def command(folder: Path, is_json: bool) -> None:
 
 
 def _first(folder: Path) -> list[tuple[str, str]]:
-    """What has to be done for the rest to work as it is written."""
+    """The first steps, which make the others work as written."""
     words = activation()
     return [
         *([("activate Holdfast's environment", words)] if words is not None else []),
@@ -60,7 +60,7 @@ NEXT = [
         "start a run, from another terminal in this folder: it is charged, and waits",
         """holdfast start fulfil order='{"id": "42", "cents": 999}' --id order-42""",
     ),
-    ("crash the worker: it ends in the middle of things, and saves nothing", r"# press Ctrl-\ in the first terminal"),
+    ("crash the worker: it ends in the middle of its work, and saves nothing", r"# press Ctrl-\ in the first terminal"),
     (
         "send what the run waits for: without a worker the store keeps it",
         "holdfast signal order-42 approved true",
@@ -72,7 +72,7 @@ NEXT = [
 
 
 KEPT = (".gitignore",)
-"""Files that many folders have: one that is there serves as well."""
+"""Files that many folders have: an existing one is kept."""
 
 
 def _refuse_existing(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast limits`: how many steps run and wait under each limit, and what an operator does to it."""
+"""`holdfast limits`: how many steps run and wait under each limit, and commands to change limits."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ def list_(target: str | None, url: str | None, is_json: bool) -> None:
 
 @command.command("show", cls=HoldfastCommand)
 @_NAME
+@click.option("--busiest", is_flag=True, help="The 20 keys that most steps wait for, and which runs hold their places.")
 @store_options("One object per line.")
-def show(name: str, target: str | None, url: str | None, is_json: bool) -> None:
+def show(name: str, target: str | None, url: str | None, is_json: bool, busiest: bool) -> None:
     """Show the keys of a limit under which steps run or wait: key, held, waiting, next (UTC)."""
-    run_async(_show_keys(name, target, url, Output(is_json=is_json)))
+    shown = _show_busiest if busiest else _show_keys
+    run_async(shown(name, target, url, Output(is_json=is_json)))
 
 
 @command.command("set", cls=HoldfastCommand)
@@ -68,7 +70,7 @@ def set_(
     at_once: int | None,
     actor: str | None,
 ) -> None:
-    """Set what a limit allows, for every worker and at once. It stays so until `holdfast limits reset`."""
+    """Set what a limit allows, for every worker and at once. The change lasts until `holdfast limits reset`."""
 
     async def act(client: Client) -> LimitView:
         return await limits.set_rule(client, name, rate=rate, burst=burst, at_once=at_once)
@@ -130,12 +132,27 @@ async def _show_keys(name: str, target: str | None, url: str | None, out: Output
             found += page
     if out.is_json:
         for line in found:
-            out.record({**msgspec.to_builtins(line), "next": _at(line.next)})
+            out.record({**msgspec.to_builtins(line), "next": _at(line.next), "oldest": _at(line.oldest)})
     elif found:
         rows: list[tuple[Part, ...]] = [
             (line.key or "(no key)", str(line.held), str(line.waiting), _at(line.next)) for line in found
         ]
         out.table(("KEY", "HELD", "WAITING", "NEXT"), rows)
+
+
+async def _show_busiest(name: str, target: str | None, url: str | None, out: Output) -> None:
+    async with opened_client(target, url) as client:
+        found = await limits.busiest(client, name)
+    if out.is_json:
+        for line in found:
+            out.record({**msgspec.to_builtins(line), "next": _at(line.next), "oldest": _at(line.oldest)})
+    elif found:
+        rows: list[tuple[Part, ...]] = [
+            (line.key or "(no key)", str(line.held), str(line.waiting), _at(line.next),
+             ", ".join(f"{place.run} {place.step}" for place in line.places))
+            for line in found
+        ]  # fmt: skip
+        out.table(("KEY", "HELD", "WAITING", "NEXT", "HELD BY"), rows)
 
 
 async def _act(

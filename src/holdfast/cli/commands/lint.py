@@ -1,4 +1,4 @@
-"""`holdfast lint`: workflow bodies read for what would not replay."""
+"""`holdfast lint`: finds code in workflow bodies that would not replay."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def command(target: str | None, is_json: bool) -> int:
             out.line(f"    {finding.what}, in ", (path, "cyan"))
             out.line(f"    {finding.instead}")
         for name in report.unread:
-            out.line(("not read: ", "yellow"), f"{name}, its source is not there")
+            out.line(("not read: ", "yellow"), f"{name}, its source is missing")
         count = len(report.findings)
         verdict = f"{count} would not replay" if count else "nothing found"
         out.line(

@@ -43,7 +43,7 @@ async def _show(app: App, observe: int, out: Output) -> None:
 
 
 async def _has_store(app: App) -> bool:
-    """Whether there is a store to look at: asking what an app can run never makes one."""
+    """Whether a store exists: this command never creates one."""
     try:
         refuse_private(app.url)
         await refuse_missing(app.url)

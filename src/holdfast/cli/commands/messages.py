@@ -1,4 +1,4 @@
-"""`holdfast messages`: what a run was sent and has not taken. List it, drop a message, replace a signal's value."""
+"""`holdfast messages`: messages that a run has not taken. List them, drop one, replace a signal's value."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MessagesGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Without the name of a command it lists."""
+        """Lists if no command is named."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             args = ["list", *args]
         return super().resolve_command(ctx, args)
@@ -40,7 +40,8 @@ def command() -> None:
       holdfast messages replace order-42 3 true
       holdfast messages drop order-42 3 --reason "sent twice"
 
-    MESSAGE is the number of a message, or its id. A run with a message that it cannot read is paused: resume it then.
+    MESSAGE is the number of a message, or its id. A run with a message that it cannot read is paused: resume it
+    afterwards.
     """
 
 
@@ -132,7 +133,7 @@ async def _replace(
 
 
 def _named(messages: list[StoredMessage], word: str) -> int | str:
-    """An id if a message has it, else a number: one whose message is missing has a number only."""
+    """The id of a message if one has it, else a number: a missing message has only a number."""
     if any(one.id == word for one in messages) or not word.isdecimal():
         return word
     return int(word)

@@ -1,4 +1,4 @@
-"""`holdfast migrate`: the schema of a store, brought up to date or only looked at."""
+"""`holdfast migrate`: migrates or checks the schema of a store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.config.addresses import without_secrets
 def command(target: str | None, url: str | None, is_json: bool, is_check: bool, actor: str | None) -> int:
     """Migrate the store's schema, whatever `auto_migrate` says. A missing store is created.
 
-    Each migration is one transaction; two that migrate at once wait for each other.
+    Each migration is one transaction; concurrent migrations wait for each other.
     """
     app, _ = store_app(target, url)
     refuse_private(app.url)
@@ -45,7 +45,7 @@ async def _migrate(url: str, out: Output, *, is_check: bool) -> int:
     elif after.pending:
         out.line(f"{address}: schema version {after.version}, {after.latest} is needed. Run: holdfast migrate")
     elif before.pending:
-        out.line(f"{address}: schema brought from version {before.version} to {after.version}")
+        out.line(f"{address}: schema migrated from version {before.version} to {after.version}")
     else:
         out.line(f"{address}: schema version {after.version}, up to date")
     return 1 if after.pending else 0

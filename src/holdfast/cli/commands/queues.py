@@ -1,4 +1,4 @@
-"""`holdfast queues`: what waits, what has begun, who holds what back; and what an operator changes."""
+"""`holdfast queues`: what waits, what has begun and what holds runs back; and commands to change queues."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def resume(name: str, target: str | None, url: str | None, is_json: bool, actor:
 
 @command.command("set", cls=HoldfastCommand)
 @_NAME
-@click.option("--at-once", metavar="N|none", help="Runs that may have begun and not ended.")
-@click.option("--per-worker", metavar="N|none", help="Runs that one worker is let in to hold.")
-@click.option("--rate", metavar="RATE|none", help="Runs that may begin in a time, such as 100/m.")
+@click.option("--at-once", metavar="N|none", help="Maximum runs that have begun and not ended.")
+@click.option("--per-worker", metavar="N|none", help="Maximum such runs per worker.")
+@click.option("--rate", metavar="RATE|none", help="Maximum runs that begin per time, such as 100/m.")
 @click.option("--share", "shares", multiple=True, metavar="SHARE=WEIGHT", help="Weight of a share. Repeatable.")
-@click.option("--share-at-once", metavar="N|none", help="The same as --at-once, for each share.")
-@click.option("--parked", type=click.Choice(["holds", "frees"]), help="Whether a run that only waits has a place.")
+@click.option("--share-at-once", metavar="N|none", help="Like --at-once, for each share.")
+@click.option("--parked", type=click.Choice(["holds", "frees"]), help="Whether a run that only waits keeps its place.")
 @store_options()
 @actor_option
 def set_(
@@ -75,7 +75,7 @@ def set_(
     shares: tuple[str, ...],
     **given: Any,
 ) -> None:
-    """Change rules of a queue. They count before what workers declare, until `holdfast queues reset`."""
+    """Change rules of a queue. They override what workers declare, until `holdfast queues reset`."""
     rules = {what: _rule(what, value) for what, value in given.items() if value is not None}
     if shares:
         rules["shares"] = dict(map(_weight, shares))
@@ -89,7 +89,7 @@ def set_(
 @command.command("reset", cls=HoldfastCommand)
 @operator_options(_NAME)
 def reset(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
-    """Let the rules count again that workers declare. A paused queue stays paused."""
+    """Return to the rules that workers declare. A paused queue stays paused."""
     run_async(_act("reset", name, target, url, Output(is_json=is_json), actor, {}))
 
 

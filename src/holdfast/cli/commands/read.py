@@ -1,4 +1,4 @@
-"""`holdfast read`: the parts of a stream, those that are there or as they come."""
+"""`holdfast read`: the parts of a stream, those that exist or as they come."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ from holdfast.errors import InvalidInput
 @click.option("--follow", "is_live", is_flag=True, help="Wait for more, until the run ends.")
 @click.option("--after", type=click.IntRange(min=0), metavar="OFFSET", help="Start after this offset.")
 @click.option("--completed", "is_completed", is_flag=True, help="Only parts of attempts that completed.")
-@click.option("--text", "is_text", is_flag=True, help="Only the values, texts as they are and without line breaks.")
+@click.option(
+    "--text",
+    "is_text",
+    is_flag=True,
+    help="Only the values; texts are printed as they are, without line breaks between them.",
+)
 def command(
     run_id: str,
     name: str,

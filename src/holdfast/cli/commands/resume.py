@@ -1,4 +1,4 @@
-"""`holdfast resume`: lets paused runs continue."""
+"""`holdfast resume`: resumes paused runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holdfast retry`: ended runs, once more as new ones."""
+"""`holdfast retry`: retries ended runs as new runs."""
 
 from __future__ import annotations
 

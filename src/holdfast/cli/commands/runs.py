@@ -1,4 +1,4 @@
-"""`holdfast runs`: which runs there are, newest first."""
+"""`holdfast runs`: lists runs, newest first."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
 
 PAGE = 500
+MOST_LOOKED = 20_000
+"""Failed runs whose errors one command looks at; the cursor continues after them."""
 
 
 @click.command("runs", cls=HoldfastCommand)
@@ -41,6 +43,7 @@ PAGE = 500
 @click.option("--key", metavar="KEY", help="Runs started with this idempotency key.")
 @click.option("--worker", metavar="ID", help="Last held by this worker.")
 @click.option("--prefix", metavar="TEXT", help="Ids that begin with this.")
+@click.option("--error", default="", metavar="TEXT", help="Failed runs whose error contains this, in any case.")
 @click.option("--topic", metavar="TOPIC", help="Runs that wait on this topic now.")
 @click.option(
     "--attribute", "attributes", type=pair, multiple=True, metavar="NAME=VALUE", help="Repeatable; all must match."
@@ -64,6 +67,7 @@ def command(
     status: tuple[tuple[Status, ...], ...],
     attributes: tuple[tuple[str, str], ...],
     topic: str | None,
+    error: str,
     sort: str,
     is_count: bool,
     limit: int,
@@ -80,6 +84,7 @@ def command(
     \b
       holdfast runs --status failed,paused --since 2h
       holdfast runs --workflow ship --count
+      holdfast runs --error "connection refused"
     """
     asked: dict[str, Any] = {name: text for name, text in texts.items() if text is not None}
     chosen = tuple(dict.fromkeys(one for several in status for one in several))
@@ -88,16 +93,18 @@ def command(
         async with opened_client(target, url) as client:
             try:
                 which = filter_of_texts(asked, by_name(attributes, "attribute"), client.store.clock.now())
-            except InvalidInput as error:
-                raise click.UsageError(str(error)) from error
+            except InvalidInput as problem:
+                raise click.UsageError(str(problem)) from problem
             which = replace(which, statuses=chosen, is_oldest_first=sort == "created")
             if topic is not None:
                 waiting = await client.watching(channel_of(Topic, topic))
                 which = replace(which, ids=tuple(waiting) or ("",))
+            if is_count and error:
+                raise click.UsageError("--count counts by status and looks at no errors: leave out --error")
             if is_count:
                 await _count(client, which, Output(is_json=is_json))
             else:
-                await _list(client, which, after, limit, Output(is_json=is_json))
+                await _list(client, which, error, after, limit, Output(is_json=is_json))
 
     run_async(work())
 
@@ -114,18 +121,22 @@ async def _count(client: Client, which: Filter, out: Output) -> None:
     out.table(("STATUS", "RUNS"), shown)
 
 
-async def _list(client: Client, which: Filter, after: str, limit: int, out: Output) -> None:
+async def _list(client: Client, which: Filter, error: str, after: str, limit: int, out: Output) -> None:
     views: list[RunView] = []
+    looked_at = 0
     while True:
-        page, after = await client.page(which, after=after, limit=min(PAGE, limit - len(views)))
+        left = min(PAGE, limit - len(views))
+        page, after, looked = await client.look(which, after=after, limit=left, error=error)
         views += page
-        if not after or len(views) >= limit:
+        looked_at += looked
+        if not after or len(views) >= limit or (error and looked_at >= MOST_LOOKED):
             break
     print_runs(views, out)
     if out.is_json:
         out.record({"next": after})
     elif after:
         more = out if out.is_terminal else Output(stream=sys.stderr)
-        more.line((f"more: --after {shlex.quote(after)}", "dim"))
+        said = f"looked at {looked_at:,} failed runs; " if error else ""
+        more.line((f"{said}more: --after {shlex.quote(after)}", "dim"))
     elif not views and out.is_terminal:
         out.line(("no runs match" if which != Filter() else "no runs yet", "dim"))

@@ -1,4 +1,4 @@
-"""`holdfast schedules`: what starts by itself, when next, and what an operator does to it."""
+"""`holdfast schedules`: lists schedules and when they run next, with commands to change them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAME = click.argument("name", metavar="SCHEDULE")
 
 @click.group("schedules", cls=ListGroup)
 def command() -> None:
-    """Schedules: list them, pause one, resume it, start a run of it now, make up for a range, remove it.
+    """Schedules: list them, pause one, resume it, start a run of it now, start the slots of a range, remove it.
 
     \b
       holdfast schedules
@@ -54,7 +54,7 @@ def pause(name: str, target: str | None, url: str | None, is_json: bool, reason:
 @command.command("resume", cls=HoldfastCommand)
 @operator_options(_NAME)
 def resume(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
-    """Resume a paused schedule from now on. Slots of the pause are not made up for."""
+    """Resume a paused schedule from now on. Slots of the pause are not started."""
     run_async(_resume(name, target, url, Output(is_json=is_json), actor))
 
 
@@ -85,7 +85,7 @@ def backfill(
     most: int,
     actor: str | None,
 ) -> None:
-    """Start the slots of a range as if they were due now, one line each: slot, what became of it, run."""
+    """Start the slots of a range as if they were due now, one line each: slot, outcome, run."""
     run_async(_backfill(name, target, url, Output(is_json=is_json), (since, until or timedelta(0)), most, actor))
 
 

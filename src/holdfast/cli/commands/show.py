@@ -1,4 +1,4 @@
-"""`holdfast show`: one run, told from its journal."""
+"""`holdfast show`: shows one run, from its journal."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ async def _show(run_id: str, target: str | None, url: str | None, out: Output) -
 
 
 class ShownPart(Protocol):
-    """A part of the picture below the facts. What another kind of run has to say is another one of these."""
+    """A part of the output below the facts. Other kinds of runs add parts of their own."""
 
     def show(self, story: Story, out: Output) -> None:
-        """For people; nothing if the run has no such thing."""
+        """Prints the part for people; nothing if the run has none."""
         ...
 
 
 class TimelinePart:
-    """How it got here."""
+    """The timeline."""
 
     def show(self, story: Story, out: Output) -> None:
-        """Each entry with its time since the beginning."""
+        """Prints each entry with its time since the beginning."""
         line = story.line
         if not line.entries:
             return
@@ -69,27 +69,27 @@ class TimelinePart:
 
 
 class FailuresPart:
-    """What went wrong, and where."""
+    """The errors and their places."""
 
     def show(self, story: Story, out: Output) -> None:
-        """Each with its traceback."""
+        """Prints each error with its traceback."""
         for title, failure in story.failures:
             _heading(out, title)
             out.block(failure.traceback or f"{failure.type}: {failure.message}", style="red")
 
 
 class ChildrenPart:
-    """The runs it started."""
+    """The runs that this run started."""
 
     def show(self, story: Story, out: Output) -> None:
-        """As `runs` lists them."""
+        """Prints them as `runs` does."""
         if story.children:
             _heading(out, "children")
             print_runs(story.children, out)
 
 
 PARTS: tuple[ShownPart, ...] = (MachinePart(), TimelinePart(), FailuresPart(), ChildrenPart())
-"""In the order in which they are shown."""
+"""The parts in their order."""
 
 
 # -- for people --------------------------------------------------------------------------------------------------------

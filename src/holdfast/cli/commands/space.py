@@ -64,12 +64,14 @@ def _print(room: Room, kept: timedelta | None, url: str, out: Output) -> None:
         )
     removed, collected = swept.removed, swept.collected
     after = "never" if kept is None else f"after {format_duration(kept)}"
-    out.line(f"ended runs go {after}: now {counted(removed.runs, 'run')}, {counted(removed.rows, 'journal row')}")
+    out.line(
+        f"ended runs are removed {after}: now {counted(removed.runs, 'run')}, {counted(removed.rows, 'journal row')}"
+    )
     out.line(f"blobs nothing refers to: {collected.blobs}, {size_text(collected.bytes)}")
 
 
 def _print_lines(room: Room, url: str, out: Output) -> None:
-    """In a pipe every line says first what it is about; sizes are bytes, so that they can be sorted and added."""
+    """In a pipe every line begins with what it is about; sizes are bytes, so that they can be sorted and added."""
     report, swept = room.space, room.swept
     out.table((), [("store", url), ("size", str(report.total)), ("free", str(report.free))])
     out.table((), [("table", part.name, str(part.rows), str(part.bytes)) for part in report.tables])

@@ -1,4 +1,4 @@
-"""`holdfast start`: a run from the command line."""
+"""`holdfast start`: starts a run."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def command(
 ) -> int:
     """Start a run of WORKFLOW and print its id. A worker will take it.
 
-    MODULE:APP may be left out where the configuration names the app. Arguments are given as NAME=VALUE, where VALUE is
-    JSON or, for texts, dates and the like, just the text; or all together with --input.
+    MODULE:APP may be left out if the configuration names the app. Give arguments as NAME=VALUE, where VALUE is JSON or,
+    for texts, dates and the like, plain text; or all together with --input.
 
     \b
       holdfast start shop:app ship order='{"id": "42", "cents": 999}' express=true
@@ -137,7 +137,7 @@ def outcome_of(run: Run[Any]) -> str:
 
 
 async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timedelta | None) -> int:
-    """Waits for the end of a run and prints its result; the command's exit code."""
+    """Waits for the end of a run and prints its result. Returns the exit code."""
     try:
         value = await run.result(timeout)
     except HoldfastError as error:
@@ -156,7 +156,7 @@ async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timede
 
 
 async def _warn_without_worker(app: App, run: Run[Any], target: str | None) -> None:
-    """Waiting for a run that no worker serves is a common first mistake."""
+    """Warns if no worker serves the run: waiting for it is a common first mistake."""
     view = await run.view()
     if view.status.is_terminal:
         return

@@ -1,4 +1,4 @@
-"""`holdfast tokens`: who may use the HTTP API, and for what."""
+"""`holdfast tokens`: manages the tokens of the HTTP API and their roles."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from holdfast.client.inspect.objects import at_text
 from holdfast.config import Loaded, load
 from holdfast.doors import web
 
-_FILE = click.option("--file", metavar="FILE", help="Where they are kept; else as [http] tokens says.")
+_FILE = click.option("--file", metavar="FILE", help="The file of tokens. [as [http] tokens says]")
 _JSON = click.option("--json", "is_json", is_flag=True, help="Print one object.")
 
 
 def token_file(loaded: Loaded, given: str | None = None) -> Any:
-    """The file of tokens: the one that is named, or the configured one, beside the configuration."""
+    """The file of tokens: the named one, or the configured one, beside the configuration."""
     return web("tokens").TokenFile(Path(given) if given else loaded.folder / loaded.settings.http.tokens)
 
 
 @click.group("tokens")
 def command() -> None:
-    """Tokens of the HTTP API: make one, list them, take one away.
+    """Tokens of the HTTP API: make one, list them, revoke one.
 
     Roles: read sees everything; operate also starts, signals, cancels, pauses, resumes and retries; admin also kills,
     drops messages and acts on many runs at once.
@@ -40,7 +40,7 @@ def command() -> None:
 @actor_option
 @_JSON
 def add(name: str, role: str, file: str | None, actor: str | None, is_json: bool) -> None:
-    """Make a token for NAME and print it. It is shown this once: only its hash is kept."""
+    """Make a token for NAME and print it. It is shown only once: the file keeps its hash."""
     tokens = token_file(load(), file)
     made, secret = tokens.add(name, web("tokens").check_role(role))
     audited(actor or this_user(), "tokens add", detail=f"{made.name}, {made.role}")
@@ -70,7 +70,7 @@ def list_(file: str | None, is_json: bool) -> None:
 @actor_option
 @_JSON
 def revoke(name: str, file: str | None, actor: str | None, is_json: bool) -> None:
-    """Take a token away. Servers notice at once: its sessions and streams end."""
+    """Revoke a token. Servers notice at once: its sessions and streams end."""
     gone = token_file(load(), file).revoke(name)
     audited(actor or this_user(), "tokens revoke", detail=gone.name)
     out = Output(is_json=is_json)

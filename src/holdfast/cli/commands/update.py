@@ -24,7 +24,7 @@ from holdfast.errors import InvalidInput
 @click.argument("name")
 @click.argument("value", metavar="JSON|@FILE|-")
 @store_options()
-@click.option("--id", metavar="ID", help="Id of the question; the same id is asked once, and has one answer.")
+@click.option("--id", metavar="ID", help="Id of the question; a question with the same id is asked and answered once.")
 @click.option("--timeout", type=duration, default="30s", show_default=True, help="Maximum time to wait.")
 @actor_option
 def command(

@@ -1,4 +1,4 @@
-"""`holdfast verify`: every journal read again and compared with what lists show."""
+"""`holdfast verify`: reads every journal again and compares it with what lists show."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = 200
 
 
 class Counting(Protocol):
-    """Is told of each run that was looked at."""
+    """Called with each run that was checked."""
 
     def __call__(self) -> None: ...
 
@@ -32,10 +32,9 @@ class Counting(Protocol):
 @click.argument("ids", metavar="[RUN]...", nargs=-1)
 @store_options()
 def command(ids: tuple[str, ...], target: str | None, url: str | None, is_json: bool) -> int:
-    """Check that the store holds what it promises: of every run the checksums of its journal, one row after another,
-    those of its messages and of the values it shows, that everything else that is kept of it says what its journal
-    says, and that its large payloads are there and unchanged. RUN checks only these. Nothing is changed. Exit code 1 if
-    something does not hold.
+    """Check every run in the store: the checksums of its journal, messages and exposed values; that all its other rows
+    agree with the journal; and that its large payloads exist unchanged. RUN checks only these runs. Nothing is changed.
+    Exit code 1 if something is wrong.
     """
     return run_async(_verify(target, url, ids, Output(is_json=is_json)))
 
@@ -64,14 +63,13 @@ async def _verify(target: str | None, url: str | None, ids: tuple[str, ...], out
             out.line((f"{kind} ", "dim"), (name, "bold"), (f": {text}", "red"))
         for note in notes:
             out.line(("run ", "dim"), (note["run"], "bold"), (f": {note['note']}", "yellow"))
-        wrong = "1 does not hold" if len(problems) == 1 else f"{len(problems)} do not hold"
-        verdict = wrong if problems else "all hold"
+        verdict = counted(len(problems), "problem") if problems else "no problems"
         out.line(f"{counted(runs, 'run')}, {counted(rows, 'journal row')}: ", (verdict, "red" if problems else "green"))
     return 1 if problems else 0
 
 
 async def _chosen(client: Client, ids: tuple[str, ...]) -> AsyncIterator[RunRow]:
-    """Page by page: a store may hold more runs than fit in memory."""
+    """Yields runs page by page: a store may hold more runs than fit in memory."""
     for run_id in ids:
         yield await find_run(client, run_id)
     if ids:
@@ -88,7 +86,7 @@ async def _chosen(client: Client, ids: tuple[str, ...]) -> AsyncIterator[RunRow]
 
 @contextmanager
 def _progress(total: int, *, is_shown: bool) -> Generator[Counting]:
-    """A bar on standard error, if a person looks at it."""
+    """A progress bar on standard error, if that is a terminal."""
     if not is_shown or not is_terminal(sys.stderr):
         yield lambda: None
         return

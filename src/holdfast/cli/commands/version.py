@@ -1,4 +1,4 @@
-"""`holdfast version`."""
+"""`holdfast version`: prints the versions of Holdfast and Python."""
 
 from __future__ import annotations
 

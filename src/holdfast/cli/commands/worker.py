@@ -1,7 +1,7 @@
 """`holdfast worker`: a worker as a process.
 
-The first SIGTERM, SIGINT or SIGHUP stops it in order (no more claims, runs given back as they fall quiet, at most the
-grace time); a second one ends it at once, whatever it is doing, and leaves its runs to the lease. The handlers are
+The first SIGTERM, SIGINT or SIGHUP stops it gracefully: it claims nothing more and releases runs as their steps end,
+within the grace time. A second one ends it at once, and its runs wait until its lease expires. The handlers are
 Python's own, not the event loop's, so that they work while the author's code blocks the loop.
 """
 
@@ -40,7 +40,7 @@ from holdfast.stores import missing_store
 STOPPING = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 
 THREADS_END = 1.0
-"""Seconds given to threads after the worker has stopped; those of bodies that never end are left behind."""
+"""Seconds that threads get after the worker has stopped; bodies that never end are left behind."""
 
 
 @click.command("worker", cls=HoldfastCommand)
@@ -83,10 +83,8 @@ def command(
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
     Without MODULE:APP the configuration names the app, or the folders whose workflows are found and served. Options
-    cover what `[worker]` and `[leases]` say; defaults are in brackets.
-
-    The first signal lets running steps end and hands the runs on; a second one exits at once. The log goes to standard
-    error, one line for each event.
+    override `[worker]` and `[leases]`; defaults are in brackets. The first signal lets running steps end and releases
+    the runs; a second one exits at once. The log goes to standard error, one line for each event.
     """
     log_format = "json" if is_json else log_format
     formatter = configure(log_format, log_level)
@@ -118,13 +116,13 @@ class StopSignals:
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
     def install(self) -> None:
-        """Takes the signals over, except those that the parent process (nohup, a shell) ignores."""
+        """Handles the signals, except those that the parent process (nohup, a shell) ignores."""
         for number in STOPPING:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, self._received)
 
     async def wait(self) -> signal.Signals:
-        """Waits for the first one."""
+        """Waits for the first signal."""
         loop, event = asyncio.get_running_loop(), asyncio.Event()
         self._waiter = loop, event
         if self._first is None:
@@ -143,7 +141,7 @@ class StopSignals:
                 loop.call_soon_threadsafe(event.set)
 
     def _exit_now(self, received: signal.Signals) -> None:
-        """Writes past the logging, which this handler may have interrupted, and is gone."""
+        """Writes past the logging, which this handler may have interrupted, and exits."""
         lease = format_duration(self._ttl)
         text = f"{received.name} again: exiting now; other workers resume its runs when its lease of {lease} ends"
         record = logging.makeLogRecord(
@@ -156,9 +154,9 @@ class StopSignals:
 
 
 async def tell_of_new_store(url: str) -> None:
-    """Says that the worker makes a store: started in the wrong folder it would serve an empty one in silence."""
+    """Says that the worker creates a store: started in the wrong folder it would silently serve an empty one."""
     if url.startswith("sqlite:") and not url.endswith("/:memory:") and await missing_store(url):
-        text = "making a new, empty store: there is none at %s yet. If there should be one, is this the right folder?"
+        text = "creating a new, empty store: there is none at %s yet. If there should be one, is this the right folder?"
         LOG.warning(text, without_secrets(url), extra={"fact": "new store"})
 
 
@@ -193,7 +191,7 @@ async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | 
 
 @asynccontextmanager
 async def _figures(app: App, loaded: Loaded, address: str | None) -> AsyncGenerator[None]:
-    """Health, readiness and figures beside the worker. It stops before the worker does."""
+    """Serves health, readiness and figures beside the worker. It stops before the worker does."""
     if address is None:
         yield
         return
@@ -213,7 +211,8 @@ def _check(app: App, target: str) -> None:
 
 
 def _leave_threads_behind() -> None:
-    """A thread cannot be ended from outside: if a body never returns, its process must not wait for it."""
+    """Leaves threads behind that never end: a thread cannot be ended from outside, and the process must not wait for
+    it."""
     until = time.monotonic() + THREADS_END
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:

@@ -1,4 +1,4 @@
-"""`holdfast workers`: who works on a store, and on what."""
+"""`holdfast workers`: lists the workers of a store and what they hold."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.stores import lease_service_findings
 @store_options("One object per line.")
 @click.option("--all", "is_all", is_flag=True, help="Include workers that have gone, as long as the store knows them.")
 def command(target: str | None, url: str | None, is_json: bool, is_all: bool) -> None:
-    """List workers: whether they live, the runs they hold, their queues, host and process, and what they serve.
+    """List workers: whether they are alive, the runs they hold, their queues, host and process, and what they serve.
 
     On a terminal also what the lease manager says, if etcd or NATS grants leases.
 
@@ -57,7 +57,7 @@ async def _list(target: str | None, url: str | None, out: Output, *, is_all: boo
 
 
 def serves(worker: WorkerRow) -> str:
-    """Its definitions, without those that are Holdfast's own: every worker serves them."""
+    """Its definitions, without Holdfast's own, which every worker serves."""
     named = [pair for pair in worker.definitions if not pair[0].startswith("holdfast.")]
     return ", ".join(sorted(f"{name} {version}".rstrip() for name, version in named))
 
@@ -71,5 +71,5 @@ def _state(worker: WorkerRow, now: datetime) -> Part:
 
 
 def _up(worker: WorkerRow, now: datetime) -> str:
-    """How long it has been up; when one that has gone went, nothing tells."""
+    """How long a worker has been up; empty for one that is gone, since the store does not know when it went."""
     return ago_text(now - worker.started_at) if worker.is_live else "-"

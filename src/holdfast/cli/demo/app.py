@@ -3,7 +3,7 @@
 In a program of your own all these names come from `holdfast` itself: `from holdfast import App, Retry, step, …`.
 
 Every body writes to a ledger: `begin` when it starts, `effect` at its side effect, `end` when it is left. The ledger is
-a file of its own, appended to with single writes, so it says what really happened, whatever the journal says.
+a separate file, appended to with single writes, so it shows what really happened, whatever the journal says.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from holdfast.core.retry import Retry
 
 LEDGER, PACE_VARIABLE = "DEMO_LEDGER", "DEMO_PACE"
 PACE = float(os.environ.get(PACE_VARIABLE, "1"))
-"""How long everything takes: the same for all workers of one demo, or a replay would sleep for another time."""
+"""Factor for all durations: the same for all workers of one demo, or a replay would sleep for a different time."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ async def reserve(order: Order) -> str:
 
 @step(retry=Retry(5, first=0.9 * PACE))
 async def charge(order: Order) -> str:
-    """The first try fails before any money moves; the retry is the engine's business."""
+    """The first attempt fails before any money moves; the engine retries it."""
     with body():
         if current().attempt == 1:
             await asyncio.sleep(0.4 * PACE)
@@ -110,7 +110,7 @@ async def receipt(payment: str, parcel: str) -> None:
 
 @workflow
 async def ship(order: Order) -> str:
-    """A run of its own, started and awaited by the order."""
+    """A separate run, started and awaited by the order."""
     parcel = await pack(order)
     await collect(parcel)
     return parcel
@@ -152,14 +152,14 @@ def body() -> Generator[None]:
 
 
 async def side_effect(seconds: float) -> None:
-    """The effect, at once, and then the time until the other side has answered: killed in between, it has happened,
-    and that is unknown."""
+    """Makes the effect at once, then waits until the other side has answered: if the worker is killed in between, the
+    effect has happened and its outcome is unknown."""
     note("effect")
     await asyncio.sleep(seconds * PACE)
 
 
 def note(word: str) -> None:
-    """One line in the ledger, if there is one."""
+    """Appends one line to the ledger, if there is one."""
     ledger = os.environ.get(LEDGER)
     if ledger is None:
         return

@@ -16,18 +16,18 @@ from holdfast.config import Configuration
 from holdfast.doors import web
 
 PATIENCE = 60.0
-"""Seconds in which a link can be opened."""
+"""Seconds for which a link is valid."""
 
 
 class DemoPage:
-    """A page that is served. The order waits until the link is opened, so that nothing of it is missed."""
+    """A page that is served. The order waits until the link is opened, so that the viewer misses nothing."""
 
     def __init__(self, serving: Any) -> None:
         self._codes = serving.server.service.gate.codes
         self.link: str = serving.link()
 
     async def opened(self, *, is_opening: bool) -> bool:
-        """Waits until the link is used; False when it expired first. `is_opening` opens it in a browser."""
+        """Waits until the link is used. Returns False if it expired first. `is_opening` opens it in a browser."""
         if is_opening:
             await asyncio.to_thread(webbrowser.open, self.link)
         try:
@@ -47,7 +47,7 @@ async def demo_page(stage: Stage) -> AsyncGenerator[DemoPage]:
 
 
 async def until_interrupted(say: Callable[[str], None]) -> None:
-    """Keeps the page there until Ctrl-C."""
+    """Keeps the page running until Ctrl-C."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, stop.set)

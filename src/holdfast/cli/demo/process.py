@@ -1,7 +1,6 @@
-"""A worker process of the demo: `holdfast worker`, and one promise more.
+"""A worker process of the demo: `holdfast worker` that also ends when its standard input does.
 
-It ends when its standard input does. The demo holds the other end of that pipe, so that no worker outlives the demo,
-even if the demo itself is killed.
+The demo holds the other end of that pipe, so that no worker outlives the demo, even if the demo itself is killed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the demo looks like: lines that stay, and on a terminal a few below them that move.
+"""The output of the demo: lines that stay, and on a terminal a few lines below them that change.
 
 Both screens show the same lines. Without a terminal (or on a dumb one) there are no control codes and nothing moves.
 """
@@ -28,7 +28,7 @@ MOVING = ("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Something that happened: when, in seconds since the beginning, by whom, what."""
+    """An event: the time in seconds since the beginning, who, and what."""
 
     at: float
     who: str
@@ -37,12 +37,12 @@ class Line:
 
     @property
     def head(self) -> str:
-        """What stands before the text."""
+        """The text before the message."""
         return f"{self.at:5.1f} s  {self.who:{WHO}}  "
 
 
 class Screen(Protocol):
-    """Where lines go."""
+    """Receives the lines."""
 
     def __enter__(self) -> Self: ...
 
@@ -61,7 +61,7 @@ class Screen(Protocol):
         ...
 
     def write(self, text: str = "", *, hang: int = 0, style: str = "") -> None:
-        """A line of prose; where it is folded, further lines begin `hang` columns in."""
+        """A line of prose; where it wraps, further lines begin `hang` columns in."""
         ...
 
 
@@ -86,7 +86,7 @@ class PlainScreen:
         self._put(one_line(f"{line.head[:7]}  === {line.text} ==="))
 
     def now(self, doing: Sequence[str]) -> None:
-        """Nothing moves here: it is shown when it has ended."""
+        """Shows nothing: steps are shown when they have ended."""
 
     def write(self, text: str = "", *, hang: int = 0, style: str = "") -> None:
         """A line of prose."""
@@ -172,7 +172,7 @@ def _text(parts: Sequence[tuple[str, str]]) -> Text:
 
 
 class SilentScreen(PlainScreen):
-    """For programs, which read the end only."""
+    """For programs, which only read the end."""
 
     def __init__(self) -> None:
         super().__init__(io.StringIO())

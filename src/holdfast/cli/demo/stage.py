@@ -1,7 +1,7 @@
 """Where the demo takes place: a temporary folder with a store and a ledger, and worker processes that can be killed.
 
-Nothing outlives it: leaving the stage ends every process and removes the folder. Workers are in a session of their own,
-so that Ctrl-C reaches the demo alone, which then ends them.
+Nothing outlives it: leaving the stage ends every process and removes the folder. Workers have their own session, so
+that Ctrl-C reaches only the demo, which then ends them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.cli.demo.verdict import Note, read_ledger
 from holdfast.config import URL_VARIABLE
 
 APP = "holdfast.cli.demo.app:app"
-"""What the workers serve."""
+"""The app that the workers serve."""
 
 STOPPING = 3.0
 """Seconds a worker has to shut down gracefully."""
@@ -41,7 +41,7 @@ class WorkerProcess:
 
     @property
     def exit_code(self) -> int | None:
-        """None while it runs; what a signal ended has its negative number."""
+        """None while it runs; the negative number of the signal that ended it."""
         return self._popen.poll()
 
     @property
@@ -50,15 +50,15 @@ class WorkerProcess:
         return next((line for line in reversed(lines) if line.strip()), "it said nothing")
 
     def freeze(self) -> None:
-        """Stops its clock, so that what is seen of it stays true."""
+        """Stops its execution (SIGSTOP), so that what is seen of it stays true."""
         self._popen.send_signal(signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Continues it."""
+        """Continues it (SIGCONT)."""
         self._popen.send_signal(signal.SIGCONT)
 
     def kill(self) -> int:
-        """SIGKILL: it gets no chance to do anything. Its exit code."""
+        """Kills it with SIGKILL and returns its exit code."""
         self._popen.kill()
         code = self._popen.wait()
         assert self._popen.stdin is not None
@@ -106,7 +106,7 @@ class Stage:
         return read_ledger(self._ledger.read_text())
 
     def worker(self, name: str) -> WorkerProcess:
-        """Starts a worker process; it is up when it claims."""
+        """Starts a worker process and returns when it claims."""
         log = self.folder / f"{name}.log"
         options = ["--id", name, "--ttl", f"{self._lease}s", "--poll", "200ms", "--grace", "1s"]
         with log.open("wb") as out:
@@ -124,7 +124,7 @@ class Stage:
         return worker
 
     def _environment(self) -> dict[str, str]:
-        """Ours, without settings of Holdfast that are meant for something else."""
+        """Our environment, without Holdfast settings that are meant for something else."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("HOLDFAST_")}
         paths = [str(Path(path).absolute()) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         ours = {

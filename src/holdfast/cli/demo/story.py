@@ -20,10 +20,10 @@ from holdfast.config import Configuration
 from holdfast.errors import HoldfastError
 
 LOOK = 0.03
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 PATIENCE = 90.0
-"""Seconds after which something is wrong."""
+"""Seconds after which the demo gives up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ POINTS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Everything the seed decides, and how fast it goes."""
+    """Everything that the seed decides, and the speed."""
 
     seed: int
     point: Point
@@ -60,7 +60,7 @@ class Plan:
 
 
 def plan_for(seed: int, *, is_fast: bool) -> Plan:
-    """The same for the same seed."""
+    """The plan for a seed, always the same."""
     rng = random.Random(seed)
     pace, lease = (0.3, 1.0) if is_fast else (1.0, 2.0)
     return Plan(seed, rng.choice(POINTS), rng.uniform(0.05, 0.3), pace, lease)
@@ -68,14 +68,14 @@ def plan_for(seed: int, *, is_fast: bool) -> Plan:
 
 @dataclass(slots=True)
 class Shown:
-    """A verdict and how the steps are called."""
+    """A verdict, and the names of the steps."""
 
     verdict: Verdict
     names: dict[StepId, str]
 
 
 class Story:
-    """One performance."""
+    """One run of the demo."""
 
     def __init__(self, plan: Plan, stage: Stage, screen: Screen) -> None:
         self._plan = plan
@@ -126,7 +126,8 @@ class Story:
         self._watch.say("", text, "bold")
 
     async def _kill(self, worker: WorkerProcess) -> Kill:
-        """At the point the seed has chosen; if the machine was too slow for it, at the next chance."""
+        """Kills the worker at the point that the seed chose or, if the machine was too slow for it, at the next
+        chance."""
         watch = self._watch
         await self._until(self._is_due, worker)
         await self._pass(self._plan.after)
@@ -167,7 +168,7 @@ class Story:
     # -- waiting -------------------------------------------------------------------------------------------------------
 
     async def _until(self, holds: Callable[[], bool], worker: WorkerProcess) -> None:
-        """Looks on until it holds, as long as the worker that has to bring it about is alive."""
+        """Watches until the condition holds, as long as the worker it depends on is alive."""
         while not holds():
             if worker.exit_code is not None:
                 raise CommandError(f"{worker.name} ended by itself ({worker.exit_code}): {worker.last_words}")

@@ -1,4 +1,5 @@
-"""What a demo has shown: the ledger, which says what happened, against the journal, which says what was recorded.
+"""The verdict of a demo: compares the ledger, which says what happened, with the journal, which says what was
+recorded.
 
 Pure. Two pictures are compared, one taken between the kill and the second worker's start, one at the end.
 """
@@ -44,7 +45,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """Both sides at one moment."""
+    """Ledger and journal at one moment."""
 
     notes: tuple[Note, ...]
     steps: Mapping[StepId, Recorded]
@@ -77,7 +78,7 @@ class Kill:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How it went; without problems it went well."""
+    """The outcome of the demo; without problems it succeeded."""
 
     kill: Kill
     end: Picture
@@ -86,7 +87,7 @@ class Verdict:
 
 
 def read_ledger(text: str) -> tuple[Note, ...]:
-    """The notes of a ledger; a last line that is not whole yet is left for later."""
+    """The notes of a ledger; an incomplete last line is left for later."""
     lines = text.split("\n")[:-1]
     fields = [line.split("\t") for line in lines]
     return tuple(Note(word, run, key, int(attempt), int(pid), same) for word, run, key, attempt, pid, same in fields)
@@ -111,13 +112,13 @@ def recorded_steps(timelines: Mapping[str, Iterable[Entry]]) -> dict[StepId, Rec
 
 
 def listed(names: Iterable[str]) -> str:
-    """ "a", "a and b", "a, b and c"."""
+    """Joins words: "a", "a and b", "a, b and c"."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
 
 def judge(kill: Kill, end: Picture, result: str, expected: str, sigkill: int) -> Verdict:
-    """Compares; every sentence is a promise that did not hold."""
+    """Compares both pictures. Every returned sentence is a broken promise."""
     problems = [
         *_of_the_result(result, expected),
         *_of_the_kill(kill, sigkill),
@@ -143,7 +144,7 @@ def _of_the_kill(kill: Kill, sigkill: int) -> Iterable[str]:
 
 
 def _of_what_had_completed(kill: Kill, end: Picture) -> Iterable[str]:
-    """The point of it all."""
+    """Checks that what had completed before the kill did not run again."""
     for step in kill.picture.completed:
         before, after = kill.picture.count("begin", step), end.count("begin", step)
         if before != after:

@@ -1,5 +1,4 @@
-"""The demo's eye on the journals of one order and its child: what they say becomes lines; what is happening now
-moves."""
+"""Watches the journals of one order and its child, and shows them as lines."""
 
 from __future__ import annotations
 
@@ -45,28 +44,28 @@ class Watch:
         self._screen.now([self.outage] if self.outage else await self._going_on())
 
     def say(self, who: str, text: str, style: str = "") -> None:
-        """A line of the demo's own."""
+        """Prints a line of the demo."""
         self._screen.say(Line(self._since(self._client.store.clock.now()), self._name(who), text, style))
 
     def mark(self, text: str) -> None:
-        """One that stands out."""
+        """Prints a line that stands out."""
         self._screen.mark(Line(self._since(self._client.store.clock.now()), "", text))
 
     def has_completed(self, key: str) -> bool:
-        """Whether the journal says so."""
+        """Whether the journal says that the step has completed."""
         return any(entry.key == key and entry.outcome == "completed" for entry in self._entries())
 
     @property
     def has_ended(self) -> bool:
-        """Whether the order has come to its end."""
+        """Whether the order has ended."""
         return any(entry.kind == "ended" for entry in self._lines[self._root].entries)
 
     def is_waiting_for(self, kind: str) -> bool:
-        """Whether the order is parked for such a thing."""
+        """Whether the order is parked and waits for something of that kind."""
         return any(entry.kind == kind and entry.goes_on for entry in self._entries())
 
     async def picture(self, notes: tuple[Note, ...]) -> Picture:
-        """Ledger and journal now. The journals are read anew, their checksums checked."""
+        """Ledger and journal now. Reads the journals again and checks their checksums."""
         timelines: dict[str, list[Entry]] = {}
         for run in self._lines:
             line = Timeline()
@@ -76,7 +75,7 @@ class Watch:
         return Picture(notes, recorded_steps(timelines))
 
     def name_of(self, step: StepId) -> str:
-        """A step as people see it here: those of the child with its name before them."""
+        """The shown name of a step: steps of the child have its name before theirs."""
         run, key = step
         return f"{self._labels.get(run, '')}{key}"
 
@@ -136,7 +135,7 @@ class Watch:
         count = sum(entry.kind == "step" and entry.outcome == "completed" for entry in self._entries())
         return f"takes over; {count} completed step{'s' * (count > 1)}: read back, not run"
 
-    # -- what goes on --------------------------------------------------------------------------------------------------
+    # -- what happens -------------------------------------------------------------------------------------------------
 
     async def _going_on(self) -> list[str]:
         now = self._client.store.clock.now()

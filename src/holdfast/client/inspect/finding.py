@@ -1,4 +1,4 @@
-"""What one look at a store gave."""
+"""One finding of a check of a store."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What one look gave."""
+    """One finding of a check."""
 
     check: str
     state: Literal["ok", "warning", "problem"]

@@ -1,4 +1,4 @@
-"""What is wrong with a store, its workers and its runs. Each look gives findings: ok, a warning, or a problem."""
+"""Problems of a store, its workers and its runs. Each check returns findings: ok, a warning, or a problem."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _MET: Mapping[Kind, Callable[[int], str]] = {
     "undecodable": lambda count: f"paused {counted(count, 'run')} that cannot be read",
     "failed": lambda count: f"could not resume {counted(count, 'run')}",
 }
-"""What a worker's recovery met, in words."""
+"""What a worker's recovery found, in words."""
 
 
 async def store_findings(client: Client) -> AsyncIterator[Finding]:
-    """What is found in an open store."""
+    """The findings of an open store."""
     store = client.store
     yield Finding("store", "ok", without_secrets(store.url))
     if isinstance(store, Diagnosable):
@@ -74,7 +74,7 @@ async def store_findings(client: Client) -> AsyncIterator[Finding]:
 
 
 async def _damaged(store: FindsDamage) -> AsyncIterator[Finding]:
-    """Rows that cannot be read; first of all, since they explain what else is found."""
+    """Rows that cannot be read. They come first, since they explain other findings."""
     found = await store.damaged(limit=LISTED + 1)
     for row in found[:LISTED]:
         yield Finding("damaged", "problem", f"run {row.id}: {'; '.join(row.damage)}")
@@ -83,7 +83,7 @@ async def _damaged(store: FindsDamage) -> AsyncIterator[Finding]:
 
 
 def clock_finding(store: datetime, here: datetime, newest: datetime | None) -> Finding:
-    """The store's clock beside ours, and the newest run beside both: a clock that went back shows there."""
+    """The store's clock compared with ours, and the newest run with both, which reveals a clock that was set back."""
     skew = abs(store - here)
     if skew > LARGE_SKEW:
         return Finding("clock", "problem", f"this clock and the store's differ by {format_duration(skew)}")
@@ -144,8 +144,8 @@ def _left(left: Sequence[tuple[str, str]]) -> str:
 
 
 def _namesakes(live: Sequence[WorkerRow]) -> Iterator[Finding]:
-    """Ids that several live workers use. One that was not heard of since the latest began may be its earlier instance,
-    whose lease has not run out yet."""
+    """Ids that several live workers use. One that was not heard since the latest began may be its earlier instance,
+    whose lease has not expired yet."""
     for name in dict.fromkeys(worker.worker for worker in live):
         latest, *earlier = sorted((x for x in live if x.worker == name), key=lambda x: x.started_at, reverse=True)
         alive = [latest, *(x for x in earlier if x.seen_at is not None and x.seen_at > latest.started_at)]
@@ -197,7 +197,7 @@ def _age(age: timedelta) -> str:
 
 
 async def _suspects(client: Client) -> AsyncIterator[Finding]:
-    """Runs whose workers died, and that are tried one at a time until it is known which of them did it."""
+    """Runs whose workers died, and which are tried one at a time until the cause is known."""
     views, after = await client.page(Filter(is_suspect=True), limit=LISTED)
     for view in views:
         yield Finding("suspects", "warning", f"run {view.id}: {view.note}")

@@ -1,4 +1,4 @@
-"""The declared plan of a run, a flow's steps or a machine's states, with the state that each is in."""
+"""The declared plan of a run (a flow's steps or a machine's states) with the state of each part."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STATES = {
     "timed out": "failed",
     "cut off": "open",
 }
-"""What the outcome of an entry means for its node."""
+"""The state of a node for each outcome of an entry."""
 
 
 def graph_object(story: Story, spec: WorkflowSpec) -> dict[str, Any] | None:
-    """Nodes in the order in which they are declared; None for a script, whose code is its plan."""
+    """Nodes in the order of their declaration; None for a script, whose code is its plan."""
     if not spec.style:
         return None
     machine = machine_object(story.view.id, story.turns)
@@ -54,5 +54,6 @@ def _node(part: Part, position: int, story: Story, path: list[str]) -> dict[str,
 
 
 def _is_of(entry: Entry, name: str) -> bool:
-    """Whether an entry belongs to a declared part: its key is the part's name, with a number or an inner name after."""
+    """Whether an entry belongs to a declared part: its key is the part's name, possibly followed by a number or an
+    inner name."""
     return bool(entry.key) and (entry.key == name or entry.key.startswith((f"{name}:", f"{name}.", f"{name}[")))

@@ -19,12 +19,12 @@ LONG = timedelta(hours=1)
 LISTED = 5
 PAGE = 100
 DEPTH = 20
-"""Ancestors of a run that are looked at."""
+"""Maximum number of ancestors of a run to check."""
 
 
 async def waits_of(store: Store, run: RunRow) -> list[str]:
-    """What a run waits for under limits: the limit, how many are before it, about how long; and if one of its ancestors
-    has a place there, that they may wait for each other."""
+    """What a run waits for under limits: the limit, how many are before it, and about how long. If an ancestor has a
+    place there, it adds that the two may block each other."""
     waits = [place for place in await store.places_of(run.id) if place.ahead is not None]
     if not waits:
         return []
@@ -48,7 +48,7 @@ def _wait(place: PlaceView, store: Store, holder: str | None) -> str:
 
 
 async def _held_above(store: Store, run: RunRow) -> dict[tuple[str, str], str]:
-    """The places of its ancestors."""
+    """The places of the run's ancestors."""
     held: dict[tuple[str, str], str] = {}
     parent = run.parent
     for _ in range(DEPTH):
@@ -63,7 +63,7 @@ async def _held_above(store: Store, run: RunRow) -> dict[tuple[str, str], str]:
 
 
 async def limit_findings(client: Client) -> AsyncIterator[Finding]:
-    """Limits that are paused, or under which steps wait for long; then how many there are."""
+    """Limits that are paused, or under which steps wait for long; then the number of limits."""
     store, count, odd, after = client.store, 0, list[Finding](), ""
     while page := await store.limits(after=after, limit=PAGE):
         after = page[-1].name

@@ -1,4 +1,4 @@
-"""A run by its id. One that is not there gets a hint."""
+"""Finds a run by its id, or suggests similar ones."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from holdfast.errors import RunNotFound
 from holdfast.ports.runs import Filter, RunRow
 
 RECENT = 500
-"""How many runs are looked at for a hint."""
+"""Maximum number of runs checked for a hint."""
 
 
 async def find_run(client: Client, run_id: str) -> RunRow:
-    """The row of a run. `RunNotFound` names runs with similar ids; an id that no run can have is an `InvalidId`."""
+    """The row of a run. Raises `RunNotFound`, which names runs with similar ids, or `InvalidId` for an id that no run
+    can have."""
     row = await client.store.get(check_id(run_id, "run id"))
     if row is not None:
         return row

@@ -1,4 +1,4 @@
-"""A lease manager as people see it: who answers for it, whom it knows, and where it and the store disagree."""
+"""A lease manager as people see it: its servers, the workers it knows, and where it and the store disagree."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from holdfast.ports.grants import ExaminedGrants, Grants, Member, Standing
 from holdfast.ports.store import Store
 
 COMPARED = 1000
-"""Grants that are compared with the store, at most."""
+"""Maximum number of grants compared with the store."""
 
 
 class LeaseHolder(msgspec.Struct, frozen=True):
     """A worker as the manager knows it, and the first runs that it is granted.
 
-    `skew_seconds`: how far its clock is ahead of the store's, below zero if it is behind; 0 if that is little."""
+    `skew_seconds`: how far its clock is ahead of the store's, negative if it is behind, 0 if the difference is small.
+    """
 
     worker: str
     is_live: bool
@@ -33,7 +34,7 @@ class LeaseHolder(msgspec.Struct, frozen=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """A run that the manager grants to one worker while the store says that another holds it. It heals by itself: the
+    """A run that the manager grants to one worker while the store says that another holds it. It resolves itself: the
     store decides who writes."""
 
     run: str
@@ -42,8 +43,8 @@ class Disagreement(msgspec.Struct, frozen=True):
 
 
 class LeaseReport(msgspec.Struct, frozen=True):
-    """`manager` is "store" if the store grants its leases itself; then there is nothing else to say. `problem`: why the
-    rest could not be read."""
+    """`manager` is "store" if the store grants its leases itself; then the rest is empty. `problem`: why the rest could
+    not be read."""
 
     manager: str
     members: tuple[Member, ...] = ()
@@ -56,8 +57,8 @@ class LeaseReport(msgspec.Struct, frozen=True):
 async def read_leases(
     grants: Grants, store: Store, ttl: timedelta | None = None, *, most: int = COMPARED
 ) -> LeaseReport:
-    """What the manager says, beside what the store says. `ttl`: that of the leases, by which a clock that is behind is
-    known; `most`: so many grants are compared. Changes nothing."""
+    """Compares the manager with the store. `ttl`: the length of leases, which reveals a clock that is behind; `most`:
+    the maximum number of grants to compare. Changes nothing."""
     report = LeaseReport("manager")
     try:
         held: Mapping[str, str] = {}
@@ -81,8 +82,8 @@ def _holder(one: Standing, held: Mapping[str, str], now: datetime, ttl: timedelt
 
 
 def _skew(one: Standing, now: datetime, ttl: timedelta | None) -> float:
-    """A heartbeat from the future was sent by a clock that is ahead; one that is older than the lease it keeps, by a
-    clock that is behind."""
+    """The skew of a worker's clock. A heartbeat from the future comes from a clock that is ahead; one older than its
+    lease, from a clock that is behind."""
     if one.seen_at is None:
         return 0.0
     ahead = one.seen_at - now
@@ -99,7 +100,7 @@ async def _disagreement(run: str, worker: str, store: Store) -> Disagreement | N
 
 
 async def lease_findings(grants: Grants, store: Store, ttl: timedelta | None = None) -> AsyncIterator[Finding]:
-    """The same as findings of `holdfast doctor`."""
+    """The report as findings of `holdfast doctor`."""
     report = await read_leases(grants, store, ttl)
     for member in report.members:
         text = f"{report.manager} at {member.address}: {member.problem or member.role}"

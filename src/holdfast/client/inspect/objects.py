@@ -19,7 +19,7 @@ from holdfast.errors import CorruptJournal
 
 
 def at_text(at: datetime | None) -> str:
-    """An instant for programs and for people alike: UTC, to the millisecond."""
+    """An instant for programs and people: UTC, to the millisecond."""
     return "" if at is None else f"{at:%Y-%m-%dT%H:%M:%S}.{at.microsecond // 1000:03}Z"
 
 
@@ -30,8 +30,8 @@ def run_object(view: RunView) -> dict[str, Any]:
 
 
 def event_object(event: e.AnyEvent, turn: Turn, run: str, root: str) -> dict[str, Any]:
-    """One fact of the journal of a run, in the tree of that root. Of rows that are compacted it says how many there
-    were: what replays need of them is not for readers."""
+    """One event of the journal of a run, in the tree of that root. For compacted rows it gives only their number: what
+    replays need of them is not for readers."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
     kind = data.pop("t")
     if isinstance(event, e.Compacted):
@@ -54,12 +54,12 @@ def entry_object(entry: Entry) -> dict[str, Any]:
 
 
 def failure_object(failure: Failure) -> dict[str, str]:
-    """What went wrong, and where."""
+    """An error and its place."""
     return {"type": failure.type, "message": failure.message, "traceback": failure.traceback}
 
 
 def machine_object(run_id: str, turns: Sequence[Turn]) -> dict[str, Any] | None:
-    """The path of a machine's run; None for a run of another kind, and where its beginning is compacted."""
+    """The path of a machine's run; None for other runs, and where the beginning is compacted."""
     if not turns or not turns[0].events or not isinstance(turns[0].events[0], e.Started):
         return None
     try:
@@ -77,7 +77,7 @@ def machine_object(run_id: str, turns: Sequence[Turn]) -> dict[str, Any] | None:
 
 
 def run_detail(story: Story) -> dict[str, Any]:
-    """A run with its input, its end and the values it shows."""
+    """A run with its input, its end and its exposed values."""
     end = story.end
     return {
         "input": story.input,

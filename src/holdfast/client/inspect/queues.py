@@ -1,4 +1,4 @@
-"""What is wrong with the queues of a store."""
+"""Problems with the queues of a store."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an act on a run came to, in a few words: nothing to say if it did what its name says."""
+"""The result of an act on a run in a few words; empty if it did what its name says."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the room of a store goes, and what a sweep takes, as programs read it."""
+"""What uses the space of a store, and what a sweep would remove, as programs read it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.upkeep.sweep import sweepable as sweepable  # noqa: PLC0414
 
 
 class Room(msgspec.Struct, frozen=True):
-    """What a store takes, what of it may go, and after how long ended runs go (None: never)."""
+    """The space that a store uses, what may be removed, and after how long ended runs are removed (None: never)."""
 
     space: Space
     swept: Swept
@@ -23,7 +23,7 @@ class Room(msgspec.Struct, frozen=True):
 
 
 async def read_room(client: Client, keep: timedelta | None, grace: timedelta, *, largest: int) -> Room:
-    """Looks at the whole store. Nothing is changed."""
+    """Reads the whole store. Changes nothing."""
     return Room(await client.store.space(largest=largest), await sweepable(client.store, keep, grace), keep)
 
 
@@ -42,7 +42,7 @@ def swept_object(swept: Swept, *, is_dry: bool) -> dict[str, Any]:
 
 
 def room_object(room: Room) -> dict[str, Any]:
-    """Rows and bytes by table and kind, the largest runs, and what may go."""
+    """Rows and bytes by table and kind, the largest runs, and what may be removed."""
     space, swept = room.space, room.swept
     return {
         "total": space.total,

@@ -1,4 +1,4 @@
-"""What is wrong with the schedules of a store."""
+"""Problems with the schedules of a store."""
 
 from __future__ import annotations
 
@@ -50,4 +50,4 @@ async def schedule_findings(client: Client, workers: Sequence[WorkerRow]) -> Asy
 
 def _late(client: Client, stored: StoredSchedule) -> str:
     late = timedelta(0) if stored.next_at is None else client.store.clock.now() - stored.next_at
-    return f"due for {format_duration(late)}, and no worker has taken it" if late > LATE else ""
+    return f"due for {format_duration(late)}, but no worker has started it" if late > LATE else ""

@@ -1,4 +1,4 @@
-"""One step of a run: what went in, what came out, and every attempt."""
+"""One step of a run: its input, its output, and every attempt."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class StepStory(msgspec.Struct, kw_only=True):
 
 
 async def read_step(client: Client, run_id: str, key: str) -> StepStory:
-    """The step of that key. `InvalidInput` if the run's journal has none."""
+    """The step of that key. Raises `InvalidInput` if the run's journal has none."""
     story = await read_story(client, run_id)
     asked = [
         (turn, event)

@@ -1,7 +1,7 @@
-"""Everything that is known of one run. It always answers: of a run that is compacted or damaged, what can still be
-read, and in `problems` what cannot, and what to do.
+"""Everything that is known of one run. It always answers.
 
-A run whose start cannot be read may hold unknown secrets: its payloads are hidden.
+For a compacted or damaged run it returns what can still be read, and in `problems` what cannot, and what to do. A run
+whose start cannot be read may hold unknown secrets, so its payloads are hidden.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from holdfast.ports.store import Store
 from holdfast.turn.source import load
 
 CHILDREN = 500
-"""How many children are read."""
+"""Maximum number of children to read."""
 
 _MASK = msgspec.Raw(msgspec.json.encode(HIDDEN))
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, told from its journal. `started` is None if its start can no longer be read."""
+    """A run, read from its journal. `started` is None if its start can no longer be read."""
 
     view: RunView
     redaction: Redaction | None
-    """What is hidden; None: every payload, since the start that says it cannot be read."""
+    """The values to hide; None: every payload, since the start that lists them cannot be read."""
     turns: list[Turn]
     line: Timeline
     started: e.Started | None
@@ -59,27 +59,27 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seq(self) -> int:
-        """That of the last row: where `follow` continues."""
+        """The seq of the last row, where `follow` continues."""
         return self.turns[-1].seq if self.turns else 0
 
     @property
     def is_compacted(self) -> bool:
-        """Whether one row stands for the first ones."""
+        """Whether one row replaces the first ones."""
         return bool(self.turns) and any(isinstance(event, e.Compacted) for event in self.turns[0].events)
 
     @property
     def holders(self) -> tuple[list[Holder], list[Crash]]:
-        """Who held it, and every crash."""
+        """The workers that held it, with every crash."""
         return holders(self.turns)
 
     @property
     def failures(self) -> list[tuple[str, Failure]]:
-        """What went wrong, with a title: the last failure of each step that did not get over it, and the run's own."""
+        """The failures with titles: the last failure of each step that did not recover, and the run's own."""
         return unsettled_failures(self.turns)
 
 
 async def read_story(client: Client, run_id: str) -> Story:
-    """Reads all of it. `RunNotFound` with a hint if there is no such run."""
+    """Reads the whole story. Raises `RunNotFound` with a hint if the run does not exist."""
     row = await find_run(client, run_id)
     store, problems = client.store, list[str]()
     turns = await _turns(store, row, problems)
@@ -110,7 +110,7 @@ async def read_story(client: Client, run_id: str) -> Story:
 
 
 async def _turns(store: Store, row: RunRow, problems: list[str]) -> list[Turn]:
-    """The turns that can be read, as they are stored."""
+    """The readable turns, as they are stored."""
     turns: list[Turn] = []
     after = 0
     while rows := await store.history(row.id, after_seq=after):
@@ -134,7 +134,7 @@ async def _redaction(store: Store, row: RunRow, problems: list[str]) -> Redactio
 
 
 async def _start(store: Store, row: RunRow, turns: Sequence[Turn], problems: list[str]) -> e.Started | None:
-    """How the run began; of a compacted one, from what its stand-in keeps."""
+    """How the run began; for a compacted run, from the row that replaces the first ones."""
     first = turns[0].events[0] if turns and turns[0].events else None
     if isinstance(first, e.Started):
         return first
@@ -155,7 +155,7 @@ def _shown(turn: Turn, redaction: Redaction | None) -> Turn:
 
 
 def _masked(event: e.AnyEvent) -> e.AnyEvent:
-    """The fact without any payload."""
+    """The event without any payload."""
     if isinstance(event, e.Adopted):
         facts: Any = tuple(_masked(fact) for fact in event.facts)
         return e.Adopted(facts=facts)
@@ -176,7 +176,7 @@ async def _value(store: Store, redaction: Redaction | None, event: e.Carrier, wh
 
 
 async def _exposed(store: Store, redaction: Redaction | None, run_id: str, problems: list[str]) -> dict[str, Any]:
-    """The values that the run shows."""
+    """The values that the run exposes."""
     try:
         exposures = await store.exposures(run_id) if redaction is not None else ()
     except CorruptJournal as error:
@@ -190,7 +190,7 @@ async def _exposed(store: Store, redaction: Redaction | None, run_id: str, probl
 
 
 def unsettled_failures(turns: Sequence[Turn]) -> list[tuple[str, Failure]]:
-    """The last failure of each step that did not get over it, and the one that ended the run, each with a title."""
+    """The last failure of each step that did not recover, and the one that ended the run, each with a title."""
     found: dict[str, tuple[str, Failure]] = {}
     for turn in turns:
         for event in turn.events:

@@ -1,4 +1,4 @@
-"""Conformance: what every store owes, as cases to run against yours. Needs pytest.
+"""Conformance: what every store must do, as test cases to run against yours. Needs pytest.
 
 A suite per port, each case a contract in its docstring. Bind them all to a store with one class in a test file::
 
@@ -8,7 +8,7 @@ A suite per port, each case a contract in its docstring. Bind them all to a stor
         async def open(self, clock, folder):
             return await open_my_store(folder / "my.db", clock=clock)
 
-Each case gets a fresh store and a clock it moves by hand; nothing sleeps, and no plugin or conftest is needed.
+Each case gets a fresh store and a clock that it moves; nothing sleeps, and no plugin or conftest is needed.
 """
 
 from __future__ import annotations
@@ -147,5 +147,4 @@ class StoreSuite(
     DeletionSuite,
     HintsSuite,
 ):
-    """Everything a store owes. One with a database of its own binds `TransactionsSuite` and `DamageSuite`
-    too."""
+    """Everything a store must do. A store with its own database also binds `TransactionsSuite` and `DamageSuite`."""

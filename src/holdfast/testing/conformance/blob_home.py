@@ -26,22 +26,22 @@ def name_of(data: bytes) -> str:
 
 
 class BlobHomeSuite(Blocking, ABC):
-    """What a home owes to the store whose blobs it keeps. Subclass it as `Test…` and say how yours is made."""
+    """What a home must do for the store whose blobs it keeps. Subclass it as `Test…` and define how yours is made."""
 
     @abstractmethod
     async def make(self, place: Path) -> BlobHome:
-        """A home that has not been opened. The same `place` is the same home, also in another process; a place is the
-        case's own, and nothing is there yet."""
+        """A home that has not been opened. The same `place` is the same home, also in another process. Each case has
+        its own place, which is empty."""
         ...
 
     @abstractmethod
     async def change(self, home: BlobHome, name: str, data: bytes) -> None:
-        """Puts other bytes where those of the blob are, as a broken disk or a careless person does."""
+        """Replaces the bytes of the blob, as a broken disk or a careless person might."""
         ...
 
     @abstractmethod
     async def count(self, home: BlobHome) -> int:
-        """How many blobs lie there, each copy counted; the label is none."""
+        """The number of blobs there, including copies, without the label."""
         ...
 
     @pytest.fixture
@@ -58,7 +58,7 @@ class BlobHomeSuite(Blocking, ABC):
             runner.run(home.close())
 
     async def opened(self, place: Path, url: str = URL) -> BlobHome:
-        """As a store opens it that has none yet."""
+        """The home, opened as by a store that has none yet."""
         home = await self.make(place)
         await home.open(await home.own(url))
         return home
@@ -66,14 +66,14 @@ class BlobHomeSuite(Blocking, ABC):
     @pytest.mark.parametrize("size", [0, 1, 1_000_000, 20_000_000])
     @shows("stepflow.B1")
     async def test_bytes_come_back(self, home: BlobHome, size: int) -> None:
-        """Contract: as they were, small and large; stored again they are the same."""
+        """Contract: bytes come back unchanged, small and large; storing them again changes nothing."""
         data = bytes(range(256)) * (size // 256) + b"x" * (size % 256)
         for _ in range(2):
             await home.put([(name_of(data), data)], START)
             assert dict(await home.get([name_of(data)])) == {name_of(data): data}
 
     async def test_many_at_once(self, home: BlobHome, place: Path) -> None:
-        """Contract: all of them, also for another process; what is not there is left out."""
+        """Contract: all of them are read, also by another process; missing ones are left out."""
         blobs = [(name_of(b"%d" % number), b"%d" % number) for number in range(40)]
         await home.put(blobs, START)
         other = await self.opened(place)
@@ -92,7 +92,7 @@ class BlobHomeSuite(Blocking, ABC):
 
     @pytest.mark.parametrize("changed", [b"A blob", b"a blo", b"a blob!", b""])
     async def test_what_was_changed_is_an_error(self, home: BlobHome, changed: bytes) -> None:
-        """Contract: the bytes of that name or an error that names the blob, never other bytes."""
+        """Contract: a read returns the right bytes or an error that names the blob, never other bytes."""
         await home.put([(name_of(b"a blob"), b"a blob")], START)
         await self.change(home, name_of(b"a blob"), changed)
         with pytest.raises(CorruptJournal, match=name_of(b"a blob")):
@@ -101,7 +101,7 @@ class BlobHomeSuite(Blocking, ABC):
     # -- whose it is ---------------------------------------------------------------------------------------------------
 
     async def test_a_home_has_one_mark(self, home: BlobHome, place: Path) -> None:
-        """Contract: the first process makes it, all others find it, however many come together."""
+        """Contract: the first process creates it and all others find it, however many start at once."""
         homes = [await self.make(place) for _ in range(6)]
         marks = set(await asyncio.gather(*(each.own(URL) for each in homes)))
         assert marks == {await home.own(URL)}
@@ -110,13 +110,13 @@ class BlobHomeSuite(Blocking, ABC):
         assert len(set(await asyncio.gather(*(each.own(URL) for each in fresh)))) == 1
 
     async def test_a_home_belongs_to_one_store(self, home: BlobHome, place: Path) -> None:
-        """Contract: another store is refused and told whose it is."""
+        """Contract: another store is refused, with the owner's address."""
         other = await self.make(place)
         with pytest.raises(StoreRefused, match=r"another store.*mine\.db"):
             await other.own("sqlite:///other.db")
 
     async def test_another_home_is_refused(self, home: BlobHome, place: Path) -> None:
-        """Contract: one without the mark, empty or of another store; nothing is written there."""
+        """Contract: a home without the mark, empty or of another store, is refused; nothing is written there."""
         mark = await home.own(URL)
         empty = await self.make(place.with_name("empty"))
         with pytest.raises(StoreRefused, match="not the home"):
@@ -136,7 +136,7 @@ class BlobHomeSuite(Blocking, ABC):
         return [name_of(text) for text in texts]
 
     async def test_what_is_old_is_removed(self, home: BlobHome) -> None:
-        """Contract: those of the names that were stored before the time; repeating it changes nothing."""
+        """Contract: blobs that were stored before the time are removed; repeating it changes nothing."""
         old, young = await self.stored(home, START, b"old", b"young")
         await self.stored(home, START + DAY, b"young")
         for _ in range(2):
@@ -156,7 +156,7 @@ class BlobHomeSuite(Blocking, ABC):
         await other.close()
 
     async def test_old_blobs_are_listed_in_pages(self, home: BlobHome) -> None:
-        """Contract: each once or more, none that is young, a cursor that ends; however often they were stored."""
+        """Contract: every old blob is listed, no young one is, and the cursor ends, however often blobs were stored."""
         names = await self.stored(home, START, *(b"old %d" % number for number in range(50)))
         await self.stored(home, START + DAY, *(b"young %d" % number for number in range(50)))
         found, after, pages = set[str](), "", 0
@@ -171,7 +171,7 @@ class BlobHomeSuite(Blocking, ABC):
         assert pages > 1
 
     async def test_a_blob_that_is_stored_often_is_kept_once(self, home: BlobHome) -> None:
-        """Contract: a sweep leaves one copy of what is stored again and again, and that one can be read."""
+        """Contract: a sweep leaves one readable copy of a blob that was stored repeatedly."""
         name = name_of(b"often")
         for day in range(5):
             await self.stored(home, START + day * DAY, b"often")

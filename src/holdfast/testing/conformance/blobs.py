@@ -23,7 +23,7 @@ class BlobsSuite(Suite):
     )
     @shows("stepflow.B1", "stepflow.B2")
     async def test_bytes_come_back(self, world: World, data: bytes) -> None:
-        """Contract: the name is the SHA-256 of the bytes, in hex; the bytes come back as they were."""
+        """Contract: the name is the SHA-256 of the bytes, in hex; the bytes come back unchanged."""
         name = await world.store.put_blob(data)
         assert name == sha256(data).hexdigest()
         assert await world.store.get_blob(name) == data
@@ -37,12 +37,12 @@ class BlobsSuite(Suite):
     @shows("stepflow.B2")
     @pytest.mark.parametrize("name", [UNKNOWN, "", "not a name", "../../etc/passwd"])
     async def test_a_missing_blob_is_an_error(self, world: World, name: str) -> None:
-        """Contract: BlobNotFound, also for what cannot be a name."""
+        """Contract: raises BlobNotFound, also for an invalid name."""
         with pytest.raises(BlobNotFound):
             await world.store.get_blob(name)
 
     async def test_several_blobs_at_once(self, world: World) -> None:
-        """Contract: all of them, by name; asking for none gives none."""
+        """Contract: returns all of them by name; asking for none returns none."""
         names = [await world.store.put_blob(b"%d" % count) for count in range(5)]
         found = await world.store.get_blobs([*names, names[0]])
         assert dict(found) == {name: b"%d" % count for count, name in enumerate(names)}
@@ -55,7 +55,7 @@ class BlobsSuite(Suite):
             await world.store.get_blobs([name, UNKNOWN])
 
     async def test_a_store_says_which_blobs_it_knows(self, world: World) -> None:
-        """Contract: of many names those under which something is stored, stubs too; what cannot be a name is not."""
+        """Contract: returns the names that have a blob or a stub; invalid names are not among them."""
         names = [await world.store.put_blob(b"%d" % count) for count in range(300)]
         stub = sha256(b"elsewhere").hexdigest()
         await world.store.put_blob(Stub(stub, 9))
@@ -63,7 +63,7 @@ class BlobsSuite(Suite):
         assert await world.store.known_blobs([]) == set()
 
     async def test_a_store_keeps_its_marks(self, world: World) -> None:
-        """Contract: it has none until one is named; the first that is named stays; each kind for itself."""
+        """Contract: a mark is 0 until one is given; the first one given stays; each kind is separate."""
         assert await world.store.mark("folder") == 0
         assert await world.store.mark("folder", MARK) == MARK
         assert await world.store.mark("leases") == 0

@@ -1,4 +1,4 @@
-"""Checksums: what is not in a journal is stored with one, and a damaged message can be replaced."""
+"""Checksums: everything outside the journal is stored with one, and a damaged message can be replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ODD = 'order "é"\\\t✓'
 
 
 async def contents(world: World, run: str) -> Contents:
-    """What is kept of a run that must be there."""
+    """The contents of a run, which must exist."""
     found = await world.store.contents((await world.get(run)).no)
     assert found is not None
     return found
@@ -33,16 +33,16 @@ def holds(run: str, message: Unconsumed) -> bool:
 
 
 def instead(run: str, name: str = "instead") -> Message:
-    """What is put in the place of a message."""
+    """A message that replaces another."""
     event = e.MessageDropped(number=1, reason="damaged")
     return Message(run=run, id=name, kind="dropped", body=msgspec.json.encode(event))
 
 
 class ChecksumsSuite(Suite):
-    """Checksums: what is not in a journal is stored with one."""
+    """Checksums: everything outside the journal is stored with one."""
 
     async def test_a_message_is_stored_with_its_checksum(self, world: World) -> None:
-        """Contract: of run, id, kind and body, exactly as sent, large or empty, whatever the characters."""
+        """Contract: it covers run, id, kind and body exactly as sent, large or empty, with any characters."""
         await world.make(ODD)
         for number, value in enumerate((b"1", b'"%b"' % ODD[6:7].encode(), b'"%b"' % (b"x" * 5000))):
             await world.store.send(signal(ODD, f"{ODD}{number}", ODD, value))
@@ -62,7 +62,8 @@ class ChecksumsSuite(Suite):
             assert all(holds(run, message) for message in messages)
 
     async def test_what_turns_send_has_checksums(self, world: World) -> None:
-        """Contract: also messages of a turn, and the ends of children that were made, adopted, or over already."""
+        """Contract: messages of a turn have one too, and the ends of children that were created, adopted, or had
+        already ended."""
         await world.make("target")
         sender = await world.held_run("sender")
         await sender.commits(messages=(signal("target", "m"),))
@@ -79,7 +80,7 @@ class ChecksumsSuite(Suite):
         assert all(holds("target", message) for message in await world.unread("target"))
 
     async def test_a_shown_value_is_stored_with_its_checksum(self, world: World) -> None:
-        """Contract: the last one of a name, with the checksum of that."""
+        """Contract: the last value of a name is stored with its checksum."""
         holder = await world.held_run("r")
         await holder.commits(e.Exposed(name="p", value=msgspec.Raw(b"1")), e.Exposed(name=ODD, blob="ab" * 32))
         await holder.commits(e.Exposed(name="p", value=msgspec.Raw(b"2")))
@@ -88,7 +89,7 @@ class ChecksumsSuite(Suite):
         assert all(x.checksum == shown_checksum("r", x.name, x.value, x.blob) for x in shown)
 
     async def test_messages_that_lost_their_bodies_still_hold(self, world: World) -> None:
-        """Contract: compaction empties what was consumed; the ids are still covered."""
+        """Contract: compaction empties consumed messages; the checksums still cover their ids."""
         holder = await world.held_run("r")
         await world.store.send(signal("r", "m1"))
         event = e.SignalReceived(message="m1", name="go", value=msgspec.Raw(b"1"))
@@ -118,7 +119,7 @@ class ChecksumsSuite(Suite):
         assert await world.store.contents(999) is None
 
     async def test_only_what_may_be_claimed_is_offered(self, world: World) -> None:
-        """Contract: not what is held, paused, over, or waits for a message alone."""
+        """Contract: runs that are held, paused, ended, or wait only for a message are not offered."""
         await world.make("pending")
         await world.held_run("held")
         await (await world.held_run("waits")).commits(park=Park(None))
@@ -131,7 +132,7 @@ class ChecksumsSuite(Suite):
     # -- replacing -----------------------------------------------------------------------------------------------------
 
     async def test_a_message_is_replaced_in_its_place(self, world: World) -> None:
-        """Contract: the number stays, the others too; the run is awake; the id that went may be sent again."""
+        """Contract: the number and the other messages stay; the run is woken; the replaced id may be sent again."""
         holder = await world.held_run("r")
         await holder.parks()
         for message in ("m1", "m2", "m3"):
@@ -154,7 +155,7 @@ class ChecksumsSuite(Suite):
 
     @pytest.mark.parametrize("number", [0, 1, 4])
     async def test_only_what_is_unread_is_replaced(self, world: World, number: int) -> None:
-        """Contract: what was taken in, and numbers that were never given, stay as they are."""
+        """Contract: messages that were taken in, and unassigned numbers, do not change."""
         holder = await world.held_run("r")
         for message in ("m1", "m2", "m3"):
             await world.store.send(signal("r", message))

@@ -1,4 +1,4 @@
-"""Journal, continued: children made with their parent's turn, and runs that were there before."""
+"""Journal, continued: children created with their parent's turn, and runs that existed before."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ async def start(parent: Holder, run: str, key: str, workflow: str = "parcel", pa
 
 
 async def endings(world: World, run: str) -> list[e.ChildEnded]:
-    """What a run was told of the ends of others."""
+    """The ends of other runs that a run was told of."""
     messages = await world.unread(run)
     assert {message.kind for message in messages} <= {"child"}
     return [event_of(message) for message in messages]
 
 
 async def all_kinds(world: World, way: str) -> list[Commit]:
-    """A batch in which runs go on, park, end, have news, were taken away, or come twice."""
-    names = ("goes on", "stale", "ends", "unread", "parks", "reads", "has news", "twice", "watches")
+    """A batch in which runs continue, park, end, have news, were taken away, or appear twice."""
+    names = ("continues", "stale", "ends", "unread", "parks", "reads", "has news", "twice", "watches")
     goes_on, stale, ends, unread, parks, reads, has_news, twice, watches = [
         await world.held_run(f"{way}/{name}") for name in names
     ]
@@ -79,11 +79,11 @@ async def left_behind(world: World, way: str) -> dict[str, Any]:
 
 
 class ChildrenSuite(Suite):
-    """Journal, continued: children made with their parent's turn, and runs that were there before."""
+    """Journal, continued: children created with their parent's turn, and runs that existed before."""
 
     @shows("stepflow.M19")
     async def test_children_are_made_with_the_turn(self, world: World) -> None:
-        """Contract: a child is there when its parent's turn is, pending and due, with its own journal."""
+        """Contract: a child exists when its parent's turn does, pending and due, with its own journal."""
         parent = await world.held_run("p")
         await parent.commits(
             started("a", "p/a"),
@@ -193,7 +193,7 @@ class ChildrenSuite(Suite):
         assert (await world.get("p")).available_at is None
 
     async def test_an_id_of_another_workflow_is_a_conflict_for_the_parent_alone(self, world: World) -> None:
-        """Contract: the turn is committed, the watcher is sent a failed ChildEnded with a Conflict, the run
+        """Contract: the turn is committed, the watcher gets a failed ChildEnded with a Conflict, and the run
         continues."""
         await world.make("shared", "order")
         before = await world.get("shared")
@@ -208,7 +208,7 @@ class ChildrenSuite(Suite):
         assert (await world.get("p")).available_at == world.clock.now()
 
     async def test_a_run_without_a_watcher_is_adopted_silently(self, world: World) -> None:
-        """Contract: an id in use never fails the turn, whether or not anybody wants to know."""
+        """Contract: an id in use never fails the turn, with or without a watcher."""
         await world.ended_run("done", workflow="parcel")
         await world.make("busy", "order")
         parent = await world.held_run("p")
@@ -217,7 +217,7 @@ class ChildrenSuite(Suite):
         assert await world.unread("p") == []
 
     async def test_a_run_that_begins_anew_is_told_again(self, world: World) -> None:
-        """Contract: starting an ended child again, after `continue_as`, is told anew, not lost as a repeat."""
+        """Contract: starting an ended child again, after `continue_as`, is reported again, not lost as a repeat."""
         parent = await world.held_run("p")
         await start(parent, "p/a", "a")
         child = await world.holder("p/a")
@@ -247,8 +247,8 @@ class ChildrenSuite(Suite):
     # -- batches -------------------------------------------------------------------------------------------------------
 
     async def test_each_turn_of_a_batch_is_judged_as_if_it_were_alone(self, world: World) -> None:
-        """Contract: whatever comes together, the verdict on each turn and what it leaves behind are those it would have
-        had alone, one after the other; seq rises in the order of the batch."""
+        """Contract: the verdict on each turn of a batch and its effects are the same as if the turns came one after the
+        other; seq grows in the order of the batch."""
         found: dict[str, Any] = {}
         for way in ("alone", "together"):
             batch = await all_kinds(world, way)

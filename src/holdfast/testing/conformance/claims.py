@@ -28,7 +28,7 @@ class ClaimSuite(Suite):
         assert (await world.claim(worker)).runs == []
 
     async def test_higher_priority_comes_first_then_the_longest_wait(self, world: World) -> None:
-        """Contract: by priority falling, then by available time."""
+        """Contract: by descending priority, then by available time."""
         worker = await world.worker("i1")
         for name, priority in (("a", 0), ("b", 5), ("c", -1), ("d", 5), ("e", 0)):
             await world.make(name, priority=priority)
@@ -62,7 +62,7 @@ class ClaimSuite(Suite):
         assert (await world.get("a")).epoch == 0
 
     async def test_only_limits_a_claim_to_some_runs(self, world: World) -> None:
-        """Contract: `only` names the runs that may be taken; it makes nothing due that is not."""
+        """Contract: `only` names the runs that may be taken; it does not make a run due."""
         worker = await world.worker("i1")
         for name in "abc":
             await world.make(name)
@@ -98,8 +98,8 @@ class ClaimSuite(Suite):
 
     @pytest.mark.parametrize("others", [0, 3], ids=["alone", "with others"])
     async def test_a_run_that_goes_on_although_nobody_holds_it_is_claimable(self, world: World, others: int) -> None:
-        """Contract: a turn of the last epoch that ends the pause of a run nobody holds leaves it to whoever comes, at
-        the time it was given back for; committed alone or together with others."""
+        """Contract: a turn of the last epoch that resumes a run without a holder leaves it to the next claim, at the
+        time for which it was released; committed alone or with others."""
         holders = [await world.held_run(f"r{number}") for number in range(others + 1)]
         until = world.clock.now() + seconds(10)
         for holder in holders:
@@ -164,7 +164,7 @@ class ClaimSuite(Suite):
     # -- definitions ---------------------------------------------------------------------------------------------------
 
     async def test_a_run_is_left_for_a_live_worker_that_holds_its_definition(self, world: World) -> None:
-        """Contract: a worker without the definition neither takes the run nor changes it."""
+        """Contract: a worker without the definition neither claims nor changes the run."""
         stranger = await world.worker("i1", definitions=(("parcel", ""),))
         owner = await world.worker("i2", definitions=(("order", ""),))
         await world.make("r")
@@ -185,7 +185,8 @@ class ClaimSuite(Suite):
         assert bounces == {"new": 0, "plain": 0, "lost": 1}
 
     async def test_a_run_that_nobody_can_advance_is_put_off_and_never_failed(self, world: World) -> None:
-        """Contract: 5 s doubling up to 5 min, without limit, with a note naming what is missing; no epoch, no claim."""
+        """Contract: it is delayed by 5 s, doubling up to 5 min, without end, with a note naming what is missing; epoch
+        and claims stay."""
         worker = await world.worker("i1", definitions=(("parcel", ""),))
         heart = world.store.heart("i1", TTL)
         row = await world.make("r", version="2")
@@ -230,7 +231,7 @@ class ClaimSuite(Suite):
         assert (await world.get("r")).bounces == 1
 
     async def test_runs_that_cannot_be_advanced_do_not_hide_those_that_can(self, world: World) -> None:
-        """Contract: a foreign run ahead in the order takes none of the limit."""
+        """Contract: a run of another worker's definition does not count against the limit."""
         for count in range(5):
             await world.make(f"foreign{count}", "unknown", priority=9)
         await world.make("r")
@@ -255,8 +256,8 @@ class ClaimSuite(Suite):
         assert await world.claimed_ids(bringer) == ["r"]
 
     async def test_what_a_worker_could_not_take_on_is_recalled_too(self, world: World) -> None:
-        """Contract: a run given back with a note, since its worker lacks something that its definition needs, is
-        available as soon as a worker registers with that definition; one that was given back without is left alone."""
+        """Contract: a run released with a note, because its worker lacks something that its definition needs, is
+        available as soon as a worker registers with that definition; one released without a note is not affected."""
         until = world.clock.now() + seconds(300)
         for name, note in (("lacking", "it has no component"), ("given", "")):
             holder = await world.held_run(name)
@@ -267,8 +268,8 @@ class ClaimSuite(Suite):
         assert (row.bounces, row.note) == (0, "")
 
     async def test_an_instance_that_ends_puts_nothing_off(self, world: World) -> None:
-        """Contract: a run that was put off, and whose owner was written back since, keeps what was noted when that one
-        gives everything back; it is not put off once more."""
+        """Contract: a run that was put off, and whose owner was reinstated since, keeps its note when that owner
+        releases everything; it is not put off again."""
         holder = await world.held_run("r")
         assert await world.store.release(holder.no, epoch=1, until=None, inbox_seen=0, note="later")
         assert await world.store.reinstate("r", instance="i1", epoch=1)

@@ -1,8 +1,7 @@
-"""Damage: a value that cannot be read costs its own row, and nothing else.
+"""Damage: an unreadable value affects its own row, and nothing else.
 
-For stores whose rows can be changed behind their back. What stands in a store may come from a failing disk, a restored
-file or another program's hand, so the cases write into columns what no store writes, and look that everything else goes
-on.
+For stores whose rows can be changed from outside. Data in a store may be damaged by a failing disk, a restored file or
+another program, so the cases write into columns what no store writes, and check that everything else still works.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ RUN_VALUES: tuple[tuple[str, Any], ...] = (
     ("updated_at", LONG_AGO),
     ("available_at", LONG_AGO),
 )
-"""Columns of a run that waits for a worker, and what cannot be read in them."""
+"""Columns of a run that waits for a worker, with unreadable values for each."""
 
 WORKER_VALUES: tuple[tuple[str, Any], ...] = (
     ("queues", "{{"),
@@ -53,16 +52,16 @@ WORKER_VALUES: tuple[tuple[str, Any], ...] = (
 
 
 class DamageSuite(Suite):
-    """Cases about rows that cannot be read. Say how a column is written past the store."""
+    """Cases about unreadable rows. Define how to write a column without the store."""
 
     @abstractmethod
     async def write(self, world: World, table: str, column: str, value: object, where: tuple[str, object]) -> Any:
-        """Sets the column of the row of which `where` names a column and its value. Returns what stood there."""
+        """Sets the column of the row in which the column named by `where` has that value. Returns the old value."""
         ...
 
     @pytest.mark.parametrize("damage", RUN_VALUES, ids=str)
     async def test_a_damaged_run_costs_itself_alone(self, world: World, damage: tuple[str, Any]) -> None:
-        """Contract: it is listed, counted, given and claimed with what is wrong with it; all others are as ever."""
+        """Contract: it is listed, counted, returned and claimed with its problems; all others are unaffected."""
         column, value = damage
         worker = await world.worker()
         for run in ("a", "b", "c"):
@@ -108,7 +107,7 @@ class DamageSuite(Suite):
 
     @pytest.mark.parametrize("damage", RUN_VALUES, ids=str)
     async def test_a_turn_of_a_damaged_run_is_taken(self, world: World, damage: tuple[str, Any]) -> None:
-        """Contract: its holder can end it; what a turn writes is whole again."""
+        """Contract: its holder can end it; what a turn writes is readable again."""
         column, value = damage
         holder = await world.held_run("a")
         before = await self.write(world, "runs", column, value, ("id", "a"))
@@ -121,7 +120,7 @@ class DamageSuite(Suite):
         assert not (await world.get("a")).damage
 
     async def test_an_end_that_is_no_instant_is_no_end(self, world: World) -> None:
-        """Contract: a run that is marked as ended at no time can be taken, and then ended."""
+        """Contract: a run whose end time is not an instant can be taken, and then ended."""
         await world.make("a")
         await self.write(world, "runs", "ended_at", FAR, ("id", "a"))
         taken = await world.store.take("a", instance="operator", steal=True)

@@ -20,10 +20,11 @@ NAME = hash_of(BIG)
 
 
 class DeletionSuite(Suite):
-    """What a client deletes goes at once and whole; what is open stays whole."""
+    """What a client deletes is removed at once and completely; a tree with an open run stays complete."""
 
     async def test_an_ended_run_is_removed_when_asked(self, world: World) -> None:
-        """Contract: at once, whatever it says of keeping; others stay; seq continues, and the id starts a new run."""
+        """Contract: it is removed at once, whatever its retention; others stay; seq continues, and the id can start a
+        new run."""
         holder = await world.held_run("r", keep=timedelta(days=365), attributes={"tier": "gold"})
         await holder.commits(e.Exposed(name="progress", value=msgspec.Raw(BIG)))
         await holder.commits(DONE)
@@ -48,7 +49,8 @@ class DeletionSuite(Suite):
         assert (await world.store.remove(["r"], None, is_asked=True)).runs == 1
 
     async def test_a_tree_with_an_open_run_stays_whole(self, world: World) -> None:
-        """Contract: whether its root or a descendant is open; a child is no root; then all of it goes together."""
+        """Contract: it stays while its root or a descendant is open, and cannot be removed through a child; then it is
+        removed as a whole."""
         parent = await world.held_run("p")
         await parent.commits(children=(parent.child("p/a", "a"),))
         before = await world.dump()
@@ -85,7 +87,8 @@ class DeletionSuite(Suite):
         assert await world.store.get_blob(NAME) == BIG
 
     async def test_a_tree_is_removed_once(self, world: World) -> None:
-        """Contract: of several who ask together at most one is told that it went, and it is gone."""
+        """Contract: of several concurrent callers at most one is told that it removed the tree, and the tree is
+        gone."""
         await world.ended_run("r")
         asked = (world.store.remove(["r"], None, is_asked=True) for _ in range(4))
         assert sum(removed.trees for removed in await asyncio.gather(*asked)) == 1

@@ -1,4 +1,5 @@
-"""Grants: who may try. The same cases for a lease manager apart from the store and for the leases of a store."""
+"""Grants: which worker may try. The same cases for a lease manager apart from the store and for the leases of a
+store."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ class StoreGrants:
         self._acquired: dict[tuple[str, str], Grant] = {}
 
     async def prepare(self) -> None:
-        """Grants name runs and workers; a store knows both. None of the workers lives yet."""
+        """Creates runs and workers, which a store must know. None of the workers is live yet."""
         now = self._store.clock.now()
         for run in RUNS:
             await self._store.create(new_run(run, now), key_since=now)
@@ -40,7 +41,7 @@ class StoreGrants:
             await self._store.release_all(worker)
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
-        """Takes the run, unless a live worker holds it; its own is renewed."""
+        """Takes the run, unless a live worker holds it; the worker's own lease is renewed."""
         self._store.heart(worker, ttl).beat(frees=0)
         taking = await self._store.take(run, instance=worker)
         if isinstance(taking, HeldBy) and taking.instance != worker:
@@ -53,7 +54,7 @@ class StoreGrants:
         return grant
 
     async def acquire_many(self, runs: Sequence[str], worker: str, ttl: timedelta) -> Mapping[str, Acquiring]:
-        """One after the other: a store is asked by `claim` for many at once."""
+        """One after the other: for many at once, a store has `claim`."""
         return {run: await self.acquire(run, worker, ttl) for run in runs}
 
     async def release(self, run: str, worker: str) -> Releasing:
@@ -93,42 +94,42 @@ class StoreGrants:
         return sorted(found, key=lambda standing: standing.worker)
 
     def orphans(self) -> AsyncIterator[str] | None:
-        """A store tells of freed runs by hints and by its poll."""
+        """None: a store reports freed runs by hints and polling."""
         return None
 
     async def close(self) -> None:
-        """The store is closed by whoever opened it."""
+        """Does nothing: the caller that opened the store closes it."""
 
 
 class GrantsSuite(Blocking, ABC):
-    """Who may try a run. Subclass it as `Test…` and say how your manager is made."""
+    """Which worker may try a run. Subclass it as `Test…` and define how your manager is made."""
 
     ttl: timedelta = TTL
-    """How long grants hold. A manager that counts in whole seconds needs a few."""
+    """How long grants last. A manager that counts in whole seconds needs a few."""
 
     slack: timedelta = timedelta(0)
-    """How far the instants that it names may be off, and how long before its end a grant surely holds."""
+    """Tolerance of the instants that it names, and how long before its end a grant is certainly valid."""
 
     clock: VirtualClock
 
     @abstractmethod
     async def open(self, clock: VirtualClock) -> Grants:
-        """A new manager without grants that judges time by `clock`. What it must know beforehand: `RUNS`, `WORKERS`."""
+        """A new manager without grants that uses `clock`. It must know these beforehand: `RUNS`, `WORKERS`."""
         ...
 
     def make_clock(self) -> VirtualClock:
-        """The clock of a case. A manager that is a server of its own has one whose `advance` takes the time it says."""
+        """The clock of a case. For a manager that is a separate server, `advance` really waits."""
         return VirtualClock(START)
 
     async def until_gone(self, grants: Grants, run: str) -> None:
-        """Until a grant that has run out is seen to have: at once, or when the manager looks next."""
+        """Waits until an expired grant is seen as such: at once, or when the manager next checks."""
         async with asyncio.timeout(30):
             while await grants.get(run) is not None:
                 assert self.slack, "a grant that has run out is still there"
                 await asyncio.sleep(0.05)
 
     def same(self, found: object, expected: Grant | OwnedBy | None) -> bool:
-        """Whether it is what was expected, its instants as exact as the manager's are."""
+        """Whether it is as expected, within the manager's tolerance."""
         if isinstance(found, Grant) and isinstance(expected, Grant):
             return (found.run, found.worker) == (expected.run, expected.worker) and all(
                 abs(one - other) <= self.slack
@@ -139,11 +140,11 @@ class GrantsSuite(Blocking, ABC):
         return found is None and expected is None
 
     async def close(self) -> None:
-        """Lets go of what `open` took hold of, if anything."""
+        """Releases what `open` acquired, if anything."""
 
     @pytest.fixture
     def grants(self) -> Iterator[Grants]:
-        """A manager of its own for each case."""
+        """A separate manager for each case."""
         with asyncio.Runner() as runner:
             self.runner = runner
             self.clock = self.make_clock()
@@ -180,7 +181,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L5", "stepflow.L8", "stem.S60", "traps.A7")
     async def test_a_grant_that_ran_out_is_anybodys(self, grants: Grants) -> None:
-        """Contract: honoured when it is read, without anybody having cleared it; not a moment before."""
+        """Contract: expiry counts when the grant is read, before anything has cleared it, and not a moment earlier."""
         await grants.acquire("r", "w1", self.ttl)
         early = self.slack or seconds(0.001)
         self.clock.advance(self.ttl - early)
@@ -216,7 +217,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L9")
     async def test_a_late_heartbeat_brings_nothing_back(self, grants: Grants) -> None:
-        """Contract: what ran out and was given to another stays there."""
+        """Contract: an expired grant that another worker got stays there."""
         await grants.acquire("r", "w1", self.ttl)
         grants.heartbeat("w1", self.ttl)
         self.clock.advance(self.ttl)
@@ -234,7 +235,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L6")
     async def test_a_released_run_is_free(self, grants: Grants) -> None:
-        """Contract: at once and for any worker; releasing what is not held is not an error."""
+        """Contract: it is free at once for any worker; releasing a run that is not held is not an error."""
         assert await grants.release("r", "w1") == Released()
         await grants.acquire("r", "w1", self.ttl)
         assert await grants.release("r", "w1") == Released()
@@ -243,7 +244,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L7", "stepflow.C5")
     async def test_all_grants_of_a_worker_are_released_and_nobody_elses(self, grants: Grants) -> None:
-        """Contract: in one operation, with its heartbeat; what others have is as it was."""
+        """Contract: one operation releases them and the heartbeat; other workers' grants stay."""
         for run in ("r", "s"):
             await grants.acquire(run, "w1", self.ttl)
         kept = await grants.acquire("t", "w2", self.ttl)
@@ -320,7 +321,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L12")
     async def test_of_many_who_ask_for_many_each_run_goes_to_one(self, grants: Grants) -> None:
-        """Contract: each run is decided for itself, and atomically; who asks in another order gets no other answer."""
+        """Contract: each run is decided separately and atomically; the order of asking does not matter."""
         orders = [RUNS[count % 4 :] + RUNS[: count % 4] for count in range(8)]
         asked = [grants.acquire_many(order, worker, self.ttl) for order, worker in zip(orders, WORKERS, strict=True)]
         answers = await asyncio.gather(*asked)

@@ -1,4 +1,4 @@
-"""Store: hints to listeners, the clock it judges by, and letting go."""
+"""Store: hints to listeners, the clock, and closing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from holdfast.testing.conformance.world import DONE, TTL, World, publication, se
 
 
 class HintsSuite(Suite):
-    """Store: hints to listeners, the clock it judges by, and letting go."""
+    """Store: hints to listeners, the clock, and closing."""
 
     @pytest.fixture
     def heard(self, world: World) -> Callable[[], set[str]]:
-        """What a listener was told since the last time it was asked."""
+        """What a listener was told since the last call."""
         told: list[str] = []
         world.store.subscribe(told.append)
 
@@ -127,7 +127,7 @@ class HintsSuite(Suite):
         assert "://" in world.store.url
 
     async def test_own_writes_are_no_change_by_another_process(self, world: World) -> None:
-        """Contract: `changes` stays the same when no other process writes."""
+        """Contract: `changes` does not grow when no other process writes."""
         await world.make("r")
         world.store.changes()
         assert world.store.changes() == world.store.changes()

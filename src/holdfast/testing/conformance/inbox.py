@@ -116,7 +116,7 @@ class InboxSuite(Suite):
     # -- waking --------------------------------------------------------------------------------------------------------
 
     async def test_a_message_never_puts_a_run_off(self, world: World) -> None:
-        """Contract: `available_at` is lowered, not set: a run that is due already keeps its turn."""
+        """Contract: `available_at` is lowered, not set: a run that is already due keeps its place."""
         row = await world.make("r")
         world.clock.advance(60)
         await world.store.send(signal("r", "m1"))
@@ -189,7 +189,7 @@ class InboxSuite(Suite):
     # -- topics --------------------------------------------------------------------------------------------------------
 
     async def test_watchers_are_known(self, world: World) -> None:
-        """Contract: who waits on the topic now, under which key, since when; another topic is another list."""
+        """Contract: lists the runs that wait on the topic now, with key and time; other topics are separate."""
         await watching(world, "a", ("news", "k1"))
         world.clock.advance(5)
         await watching(world, "b", ("news", "k1"), ("weather", "k2"))
@@ -220,7 +220,7 @@ class InboxSuite(Suite):
         assert await world.unread("c") == []
 
     async def test_a_publication_reaches_only_those_who_watch_now(self, world: World) -> None:
-        """Contract: none before, none after: publications are not kept for later watchers."""
+        """Contract: publications are not kept for later watchers."""
         assert list(await world.store.publish(publication("news", "early"))) == []
         holder = await watching(world, "a", ("news", "k1"), ("weather", "k2"))
         await world.store.publish(publication("news", "now"))

@@ -22,7 +22,7 @@ BLOB_NAME = sha256(BLOB).hexdigest()
 
 
 async def everything(holder: Holder) -> Commit:
-    """A turn that touches all a commit can touch: another run, a watcher, a child, the inbox, values, blobs."""
+    """A turn that uses everything a commit can: another run, a watcher, a child, the inbox, values, blobs."""
     world = holder.world
     await world.make("target")
     watcher = await world.held_run("watcher")
@@ -171,7 +171,7 @@ class JournalSuite(Suite):
 
     @shows("stepflow.M7", "openworkflow.O6")
     @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
-    @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
+    @pytest.mark.parametrize("what", ["continues", "parks", "ends"])
     async def test_an_ended_run_takes_no_further_turn(self, world: World, what: str, company: int) -> None:
         """Contract: an end is the last row: a turn that names the next place after it is Fenced, and
         status, result and journal stay as they were."""
@@ -189,10 +189,10 @@ class JournalSuite(Suite):
         assert (await world.get("r"), await world.store.history("r")) == (ended, rows)
 
     @pytest.mark.parametrize("company", [0, 2], ids=["alone", "among others"])
-    @pytest.mark.parametrize("what", ["goes on", "brings something", "parks", "ends"])
+    @pytest.mark.parametrize("what", ["continues", "brings something", "parks", "ends"])
     async def test_a_turn_follows_the_row_it_was_made_after(self, world: World, what: str, company: int) -> None:
-        """Contract: a holder whose last rows the store has lost, to a failover or a backup, is fenced, also if somebody
-        got the same epoch and came to the same place since: nothing is written into a history that it does not know."""
+        """Contract: a holder whose last rows the store has lost, in a failover or with a backup, is fenced, even if
+        another worker has the same epoch and ordinal since: nothing is written into a history that it does not know."""
         others = [await world.held_run(f"other{count}") for count in range(company)]
         holder = await world.held_run("r")
         await holder.commits(STEP)
@@ -247,7 +247,7 @@ class JournalSuite(Suite):
         assert await world.dump() == before
 
     async def test_other_content_at_a_taken_ordinal_is_fenced(self, world: World) -> None:
-        """Contract: the checksum says whose write it was: another turn at the same epoch and ordinal is Fenced."""
+        """Contract: the checksum identifies a write: a different turn at the same epoch and ordinal is Fenced."""
         holder = await world.held_run("r")
         rival = await world.reader(holder.row)
         await holder.commits(STEP)
@@ -336,7 +336,7 @@ class JournalSuite(Suite):
         assert await world.store.get("nobody") is None
 
     async def test_a_turn_that_is_no_progress_keeps_the_count_of_claims(self, world: World) -> None:
-        """Contract: a turn that only takes up again what was in flight leaves the claims without progress alone."""
+        """Contract: a turn that only restarts what was in flight does not reset the claims without progress."""
         holder = await world.held_run("r")
         before = (await world.get("r")).claims
         assert before >= 1

@@ -1,4 +1,4 @@
-"""Leases: one heartbeat keeps all runs of an instance; expiry, take-over and giving back free them."""
+"""Leases: one heartbeat keeps all runs of an instance; expiry, takeover and release free them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def finished_pid() -> int:
 
 
 class LeasesSuite(Suite):
-    """Leases: one heartbeat keeps all runs of an instance; expiry, take-over and giving back free them."""
+    """Leases: one heartbeat keeps all runs of an instance; expiry, takeover and release free them."""
 
     # -- heartbeats ----------------------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ class LeasesSuite(Suite):
         assert set(await world.store.held("i1")) == {"r0", "r1", "r2"}
 
     async def test_a_heartbeat_is_called_from_a_thread_of_its_own(self, world: World) -> None:
-        """Contract: `beat` blocks its own thread and none other; several may beat at once."""
+        """Contract: `beat` blocks only its own thread; several may beat at once."""
         for count in range(3):
             await world.worker(f"i{count}")
         world.clock.advance(TTL * 0.9)
@@ -167,7 +167,7 @@ class LeasesSuite(Suite):
         assert world.store.heart("nobody", TTL).beat().has_lapsed
 
     async def test_a_run_held_by_nobody_known_is_freed(self, world: World) -> None:
-        """Contract: a run taken by an operator who vanished is not stuck: no live instance holds it."""
+        """Contract: a run taken by an operator that disappeared is not stuck: no live instance holds it."""
         await world.make("r")
         assert isinstance(await world.store.take("r", instance="operator"), Taken)
         worker = await world.worker("i1")
@@ -244,8 +244,8 @@ class LeasesSuite(Suite):
     async def test_the_runs_of_a_process_that_is_gone_are_freed_at_registration(
         self, world: World, worker: str, host: str, is_rebooted: bool, takes_over: TakeOver, freed: int
     ) -> None:
-        """Contract: same worker id, same host, same boot, process gone: no need to wait for the lease, unless whoever
-        registers wants to."""
+        """Contract: same worker id, same host, same boot, process gone: no need to wait for the lease, unless the
+        registering worker wants to."""
         await world.worker("i1", "w", pid=finished_pid())
         await world.held_run("r")
         if is_rebooted:
@@ -305,7 +305,7 @@ class LeasesSuite(Suite):
         assert await world.get("r") == row
 
     async def test_giving_a_run_back_does_not_count_as_a_claim(self, world: World) -> None:
-        """Contract: a claim that ended by release is no sign that the run kills its worker."""
+        """Contract: a claim that ended with a release does not suggest that the run kills its worker."""
         worker = await world.worker("i1")
         await world.make("r")
         for _ in range(3):

@@ -25,18 +25,18 @@ def demand(name: str, rule: Rule, key: str = "") -> Demand:
 
 
 async def ask(world: World, holder: Holder, *demands: Demand, step: str = "price") -> bool:
-    """Whether the step may begin."""
+    """Asks for a place. Returns whether the step may begin."""
     move = PlaceMove(no=holder.no, epoch=holder.epoch, asks=(PlaceAsk(step, demands),))
     return step in (await world.store.move_places(move)).granted
 
 
 async def drop(world: World, holder: Holder, *steps: str) -> None:
-    """The steps have no place and wait no more."""
+    """Drops the places and waits of the steps."""
     await world.store.move_places(PlaceMove(no=holder.no, epoch=holder.epoch, drops=steps or ("price",)))
 
 
 async def park(world: World, holder: Holder) -> None:
-    """Gives the run back, as a run does that waits."""
+    """Releases the run, like a run that waits."""
     assert await world.store.release(holder.no, epoch=holder.epoch, until=None, inbox_seen=0)
     await world.store.move_places(PlaceMove(no=holder.no, epoch=holder.epoch, is_parked=True))
 
@@ -48,7 +48,7 @@ async def due(world: World, run: str) -> bool:
 
 
 async def waits(world: World, *runs: str, rule: Rule = ONE) -> list[Holder]:
-    """Runs that wait for the limit "api", in this order, given back; their holders before."""
+    """Runs that wait for the limit "api" in this order, released; and the holders before them."""
     found: list[Holder] = []
     for run in runs:
         holder = await world.held_run(run)
@@ -72,7 +72,7 @@ class LimitsSuite(Suite):
         assert (other.key, other.held, other.waiting, other.oldest) == ("other", 1, 0, None)
 
     async def test_many_who_ask_together_never_get_more(self, world: World) -> None:
-        """Contract: places do not depend on who comes together."""
+        """Contract: concurrent callers never get more places."""
         holders = [await world.held_run(f"r{number}") for number in range(8)]
         granted = await asyncio.gather(*(ask(world, each, demand("api", TWO)) for each in holders))
         assert sum(granted) == 2
@@ -85,7 +85,7 @@ class LimitsSuite(Suite):
         assert await ask(world, second, demand("api", TWO))
 
     async def test_a_place_that_is_given_back_wakes_the_first_waiter(self, world: World) -> None:
-        """Contract: waiters are woken in the order in which they came, one for each place."""
+        """Contract: waiters are woken in the order in which they came, one per place."""
         holder = await world.held_run("r0")
         assert await ask(world, holder, demand("api", ONE))
         await waits(world, "r1", "r2", "r3")
@@ -109,7 +109,7 @@ class LimitsSuite(Suite):
         assert await ask(world, await world.holder("r1"), demand("api", ONE))
 
     async def test_a_run_that_lost_its_lease_frees_its_places(self, world: World) -> None:
-        """Contract: a place counts only while its run is held; a waiter is woken without any word of the holder."""
+        """Contract: a place counts only while its run is held; a waiter is woken without any action of the holder."""
         holder = await world.held_run("r0")
         assert await ask(world, holder, demand("api", ONE))
         await waits(world, "r1")
@@ -206,7 +206,7 @@ class LimitsSuite(Suite):
         assert await ask(world, await world.holder("other"), demand("a", TWO), demand("c", ONE))
 
     async def test_a_paused_run_keeps_its_turn_and_is_passed_over(self, world: World) -> None:
-        """Contract: others are served meanwhile; resumed, it is before those who came after it."""
+        """Contract: others are served meanwhile; after its resume it is before those that came later."""
         holder = await world.held_run("r0")
         assert await ask(world, holder, demand("api", ONE))
         paused = await world.held_run("r1")
@@ -269,7 +269,7 @@ class LimitsSuite(Suite):
         assert await due(world, "r2")
 
     async def test_a_hold_quiets_its_line(self, world: World) -> None:
-        """Contract: nothing begins before the time; other keys are not concerned."""
+        """Contract: nothing begins before the time; other keys are not affected."""
         holder = await world.held_run("r0")
         assert await ask(world, holder, demand("api", TWO))
         hold = Hold("api", "", START + seconds(60))
@@ -297,6 +297,35 @@ class LimitsSuite(Suite):
         assert await world.store.put_limit(msgspec.structs.replace(stored, revision=2, is_paused=True))
         assert not await ask(world, await world.holder("r1"), demand("api", TWO))
         assert [each.name for each in await world.store.limits()] == ["api"]
+
+    async def test_the_busiest_lines_come_first_with_who_holds_them(self, world: World) -> None:
+        """Contract: most waiters first, then most places, then by key; the places of a lost holder are not shown."""
+        holders = [await world.held_run(f"r{number}") for number in range(8)]
+        assert await ask(world, holders[0], demand("api", TWO, "a"))
+        assert await ask(world, holders[1], demand("api", TWO, "b"))
+        assert await ask(world, holders[2], demand("api", TWO, "b"), step="pack")
+        assert await ask(world, holders[3], demand("api", TWO, "c"))
+        assert await ask(world, holders[4], demand("api", TWO, "c"))
+        assert not await ask(world, holders[5], demand("api", TWO, "c"))
+        assert await ask(world, holders[6], demand("api", TWO, "d"))
+        assert await ask(world, holders[7], demand("other", ONE, "c"))
+        found = await world.store.busiest("api")
+        assert [(one.line.key, one.line.held, one.line.waiting) for one in found] == [
+            ("c", 2, 1),
+            ("b", 2, 0),
+            ("a", 1, 0),
+            ("d", 1, 0),
+        ]
+        assert [(place.run, place.step, place.ahead) for place in found[1].places] == [
+            ("r1", "price", None),
+            ("r2", "pack", None),
+        ]
+        (first,) = await world.store.busiest("api", limit=1, places=0)
+        assert (first.line, first.places) == (found[0].line, ())
+        await park(world, holders[1])
+        busy = {one.line.key: [place.run for place in one.places] for one in await world.store.busiest("api")}
+        assert busy == {"a": ["r0"], "b": ["r2"], "c": ["r3", "r4"], "d": ["r6"]}
+        assert list(await world.store.busiest("unknown")) == []
 
     async def test_what_a_run_has_and_waits_for_is_shown(self, world: World) -> None:
         """Contract: places, and the number of those before it in its line."""

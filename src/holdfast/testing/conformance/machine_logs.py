@@ -1,4 +1,4 @@
-"""What a three-method store owes to standalone machines."""
+"""What a three-method store must do for standalone machines."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class MachineLogSuite:
         raise NotImplementedError
 
     def check(self, case: Any, folder: Path) -> None:
-        """Runs a case on an event loop of its own."""
+        """Runs a case on its own event loop."""
 
         async def run() -> None:
             await case(folder)
@@ -102,7 +102,7 @@ class MachineLogSuite:
 
     @shows("cano.K1", "cano.K9")
     def test_many_writers_at_once(self, tmp_path: Path) -> None:
-        """Contract: concurrent rows of many runs all land."""
+        """Contract: concurrent rows of many runs are all stored."""
 
         async def case(folder: Path) -> None:
             store: MachineLog = await _waited(self.open(folder))

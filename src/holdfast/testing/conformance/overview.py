@@ -36,7 +36,7 @@ class OverviewSuite(Suite):
     """Overview: capped counts, runs over time, and what is new."""
 
     async def test_a_list_can_begin_with_the_oldest(self, world: World) -> None:
-        """Contract: the same runs the other way round, with cursors that hold their place among equals."""
+        """Contract: the same runs in reverse order, with cursors that are exact among equal times."""
         for name in "ab":
             await world.make(name)
         world.clock.advance(1)
@@ -70,7 +70,7 @@ class OverviewSuite(Suite):
 
     @pytest.mark.parametrize("prefix", ["", "a", "a/", "a%", "a_", "ä", "ab"])
     async def test_a_prefix_is_taken_as_it_is(self, world: World, prefix: str) -> None:
-        """Contract: no character of it has a meaning of its own, and case counts."""
+        """Contract: no character is special, and case matters."""
         ids = ["A", "a", "a/1", "a%1", "a_1", "ax", "ab", "ä1", "a\U0001f600"]
         for name in ids:
             await world.make(name)
@@ -91,7 +91,7 @@ class OverviewSuite(Suite):
         assert [counted(bucket) for bucket in narrow.buckets] == [{"pending": 1}]
 
     async def test_of_too_many_runs_the_newest_are_spread(self, world: World) -> None:
-        """Contract: the cap is said."""
+        """Contract: the answer says that it is capped."""
         await some(world)
         spread = await world.store.spread(Filter(), since=START, width=timedelta(seconds=10), buckets=4, at_most=2)
         assert [counted(bucket) for bucket in spread.buckets] == [{}, {}, {"completed": 1}, {"paused": 1}]

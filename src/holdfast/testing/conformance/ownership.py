@@ -1,4 +1,4 @@
-"""Leases, continued: who holds a run, what could be claimed, and whom an outside manager names."""
+"""Leases, continued: the holder of a run, what could be claimed, and owners that an outside manager names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OPEN = (Status.PENDING, Status.RUNNING)
 
 
 class OwnershipSuite(Suite):
-    """Leases, continued: who holds a run, what could be claimed, and whom an outside manager names."""
+    """Leases, continued: the holder of a run, what could be claimed, and owners that an outside manager names."""
 
     # -- who holds it --------------------------------------------------------------------------------------------------
 
@@ -39,7 +39,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.L4", "stepflow.L9", "stepflow.L12", "stem.S60")
     async def test_the_expiry_of_a_lease_moves_with_the_heartbeat(self, world: World) -> None:
-        """Contract: one beat moves the expiry of everything the instance holds, for everybody who asks."""
+        """Contract: one beat moves the expiry of everything the instance holds, for every reader."""
         for name in "ab":
             await world.held_run(name)
         world.clock.advance(TTL * 0.5)
@@ -52,7 +52,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.L5", "stepflow.L8", "traps.A7")
     async def test_an_expired_lease_is_none_before_anybody_cleared_it(self, world: World) -> None:
-        """Contract: expiry is honoured when it is read; whoever claims the run owns it, and its old holder is
+        """Contract: expiry counts when the lease is read; the next claim owns the run, and its old holder is
         fenced."""
         holder = await world.held_run("r")
         world.clock.advance(TTL)
@@ -63,7 +63,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.L3", "traps.A7")
     async def test_contention_is_a_value_and_changes_nothing(self, world: World) -> None:
-        """Contract: who asks for a held run is told who holds it and until when; lease and run are as they were."""
+        """Contract: a caller that asks for a held run is told its holder and expiry; lease and run do not change."""
         holder = await world.held_run("r")
         before = await world.dump()
         taking = await world.store.take("r", instance="operator")
@@ -157,8 +157,8 @@ class OwnershipSuite(Suite):
         assert (await world.get("dead")).instance == "i1"
 
     async def test_a_beat_says_how_long_there_is_nothing_to_claim(self, world: World) -> None:
-        """Contract: until the first run of its queues comes due, a lease at most; now if one is due, whoever may run
-        it. A beat of an unknown instance says nothing about it."""
+        """Contract: until the first run of its queues is due, at most one lease; now if one is due, for any worker. A
+        beat of an unknown instance does not say."""
         for name, queue, until in (
             ("soon", "default", TTL / 3),
             ("late", "default", TTL * 3),
@@ -248,7 +248,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.R4", "stepflow.M11", "traps.A7")
     async def test_a_run_freed_by_mistake_goes_back_to_its_owner(self, world: World) -> None:
-        """Contract: the instance holds it again, as often as it says so, and continues with the epoch it had."""
+        """Contract: the instance holds it again, however often it reinstates it, and continues with its epoch."""
         holder = await world.held_run("r")
         world.clock.advance(TTL * 2)
         other = await world.worker("i2")
@@ -326,7 +326,7 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.R20", "stepflow.R1")
     async def test_a_worker_of_another_id_gets_nothing_at_its_start(self, world: World) -> None:
-        """Contract: the runs of a worker that went away come back with its id at once, else after its lease."""
+        """Contract: a worker gets the runs of an earlier one with its id at once, those of others after their lease."""
         await world.held_run("r")
         other = await world.worker("i2", takes_over="all")
         assert (await world.claim(other)).runs == []
@@ -335,7 +335,8 @@ class OwnershipSuite(Suite):
 
     @shows("stepflow.J1", "traps.B1")
     async def test_concurrent_turns_of_one_run_are_one(self, world: World) -> None:
-        """Contract: of two holders who write the same place, one commits and the other is fenced; nothing is mixed."""
+        """Contract: of two holders that write the same ordinal, one commits and the other is fenced; nothing is
+        mixed."""
         first = await world.held_run("r")
         second = await world.reader(first.row)
         verdicts = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Journal, continued: giving the lease back with a turn, and ending a run."""
+"""Journal, continued: releasing the lease with a turn, and ending a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BLOB_NAME = sha256(BLOB).hexdigest()
 
 
 class ParkingSuite(Suite):
-    """Journal, continued: giving the lease back with a turn, and ending a run."""
+    """Journal, continued: releasing the lease with a turn, and ending a run."""
 
     async def test_parking_gives_the_lease_back(self, world: World) -> None:
         """Contract: a parked run is not held, keeps its epoch, and is claimed again at `until`, not before."""
@@ -32,7 +32,7 @@ class ParkingSuite(Suite):
         assert await world.claimed_ids(world.workers["i1"]) == ["r"]
 
     async def test_a_run_parked_without_a_time_waits_for_a_message(self, world: World) -> None:
-        """Contract: `until` None is not by time, however long it takes."""
+        """Contract: with `until` None, time never wakes the run."""
         holder = await world.held_run("r")
         await holder.parks()
         world.clock.advance(10**8)

@@ -1,4 +1,4 @@
-"""Queues, continued: what is shown of them."""
+"""Queues, continued: the reported contents of a queue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from holdfast.testing.conformance.world import World, seconds
 
 
 class QueueLoadSuite(Suite):
-    """What a store says is in a queue."""
+    """The contents that a store reports for a queue."""
 
     async def test_a_queue_without_runs_is_empty(self, world: World) -> None:
         """Contract: also one that nothing was written of."""
@@ -53,7 +53,7 @@ class QueueLoadSuite(Suite):
         assert (await world.store.queue_load("mail")).next_at == world.clock.now() + seconds(3)
 
     async def test_listeners_hear_of_new_rules(self, world: World) -> None:
-        """Contract: whoever sleeps until a queue opens is told."""
+        """Contract: a worker that sleeps until a queue opens is told."""
         heard: list[str] = []
         unsubscribe = world.store.subscribe(heard.append)
         await rules(world, at_once=2)

@@ -13,7 +13,7 @@ from holdfast.testing.conformance.world import World, seconds
 
 
 class QueueSharesSuite(Suite):
-    """What a store owes to the shares of a queue."""
+    """What a store must do for the shares of a queue."""
 
     async def test_shares_take_turns(self, world: World) -> None:
         """Contract: round robin between the shares that have runs waiting, whatever their number, priority and age;
@@ -103,7 +103,7 @@ class QueueSharesSuite(Suite):
         assert sorted(await world.claimed_ids(worker, limit=3)) == ["a0", "b0", "plain"]
 
     async def test_a_delayed_run_with_a_share_comes_to_a_gate_that_nobody_used(self, world: World) -> None:
-        """Contract: when it is due it is taken by the next claim, also if the queue never had rules or shares."""
+        """Contract: when it is due the next claim takes it, even if the queue never had rules or shares."""
         worker = await world.worker()
         await world.make("later", share="a", available_at=world.clock.now() + seconds(5))
         assert await world.claimed_ids(worker) == []

@@ -46,7 +46,7 @@ class QueuesSuite(Suite):
     """What a store owes to queues with rules."""
 
     async def test_at_once_counts_all_workers(self, world: World) -> None:
-        """Contract: no more runs of the queue have a place than its rules say, whoever holds them; an end frees one."""
+        """Contract: no more runs of the queue have a place than its rules say, over all workers; an end frees one."""
         await rules(world, at_once=3)
         one, other = await mail_worker(world), await mail_worker(world, "i2")
         for number in range(6):
@@ -93,7 +93,7 @@ class QueuesSuite(Suite):
         assert await world.claimed_ids(heir) == []
 
     async def test_per_worker_counts_what_one_holds(self, world: World) -> None:
-        """Contract: each instance is let in until it holds so many runs of the queue."""
+        """Contract: each instance is let in until it holds that many runs of the queue."""
         await rules(world, per_worker=2)
         one, other = await mail_worker(world), await mail_worker(world, "i2")
         for number in range(5):
@@ -232,8 +232,8 @@ class QueuesSuite(Suite):
         assert await world.claimed_ids(other) == ["r1"]
 
     async def test_a_rate_is_never_exceeded(self, world: World) -> None:
-        """Contract: by the store's clock, in any window no more begin than the rate and its burst allow, whoever
-        claims; and not fewer than the rate either."""
+        """Contract: by the store's clock, in any window no more begin than the rate and its burst allow, for all
+        claimers; and not fewer than the rate either."""
         await rules(world, interval=100_000, burst=2)
         workers = [await mail_worker(world), await mail_worker(world, "i2")]
         for number in range(60):

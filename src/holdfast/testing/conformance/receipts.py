@@ -22,7 +22,7 @@ def asked(to: str, message: str = "m1") -> Message:
 
 
 async def told(world: World, run: str) -> list[tuple[str, str, str]]:
-    """What a run is told of its signals: the id of each message, to whom, and why not."""
+    """What a run is told about its signals: the id of each message, its receiver, and the reason."""
     found = [(message, event_of(message)) for message in await world.unread(run) if message.kind == "undelivered"]
     assert all((event.key, event.ordinal, event.name) == ("send go", 7, "go") for _, event in found)
     return [(message.id, event.to, event.status) for message, event in found]
@@ -77,7 +77,8 @@ class ReceiptsSuite(Suite):
         assert again.row.inbox_last == 1
 
     async def test_a_sender_that_ends_keeps_what_it_was_told(self, world: World) -> None:
-        """Contract: it is no longer read, but the verdict shows it, and the run is not woken; also to itself."""
+        """Contract: nothing reads it any more, but the verdict shows it, and the run is not woken; also for signals to
+        itself."""
         holder = await world.held_run("r")
         verdict = await holder.commits(DONE, messages=(asked("nowhere"), asked("r", "m2")))
         assert verdict.inbox_last == 2

@@ -1,7 +1,7 @@
 """References: a blob that something refers to is never collected, even if no bytes in the store show its name.
 
-Every payload here is as a cipher leaves it: the name of the blob is nowhere in it, only in what is said beside it. Each
-case keeps a blob through one source of references alone, and lets it go when that source does.
+Payloads here look encrypted: the name of the blob is not in them, only in the references beside them. Each case keeps a
+blob by a single source of references, and loses it with that source.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def result(*refs: str, key: str = "s") -> e.StepCompleted:
 
 
 async def kept(world: World, *names: str) -> set[str]:
-    """Those of the blobs that are left when everything loose is collected."""
+    """The blobs that remain when everything unused is collected."""
     world.clock.advance(GRACE * 2)
     while (await world.store.collect(GRACE)).blobs:
         world.clock.advance(GRACE * 2)  # what a blob referred to begins its own grace
@@ -54,13 +54,13 @@ async def compacted(world: World, holder: Holder, ordinal: int) -> int:
 
 
 async def removed(world: World, *roots: str) -> None:
-    """Retention takes these trees, which have ended."""
+    """Retention removes these trees, which have ended."""
     world.clock.advance(KEEP)
     assert (await world.store.remove(roots, KEEP)).trees == len(roots)
 
 
 class ReferencesSuite(Suite):
-    """What a row, a message, a value, a snapshot and a blob refer to."""
+    """The references of a row, a message, a value, a snapshot and a blob."""
 
     # -- rows ----------------------------------------------------------------------------------------------------------
 

@@ -71,7 +71,7 @@ FILTERS: dict[str, tuple[Filter, set[str]]] = {
 
 
 def first_turn(world: World, new: NewRun, *events: e.AnyEvent, **rest: Any) -> Commit:
-    """The turn of a holder that has the run before it is made: its number is not known yet."""
+    """The first turn of a run that is created with it: its number is not known yet."""
     turns = decode_rows([new.row])
     row = chained(new.row.checksum, new.row.run, 2, 1, world.clock.now(), (e.Claimed(worker="w1"), *events))
     is_terminal = any(isinstance(event, e.TERMINAL) for event in events)
@@ -161,7 +161,7 @@ class RunsSuite(Suite):
         assert await world.store.get("r2") is None
 
     async def test_an_ended_run_keeps_its_key(self, world: World) -> None:
-        """Contract: a key stands for its run within the window, ended or not."""
+        """Contract: a key names its run within the window, ended or not."""
         await world.ended_run("r1", key="k")
         assert await world.create(world.new("r2", key="k")) == Existing(await world.get("r1"), by="key")
 
@@ -171,7 +171,7 @@ class RunsSuite(Suite):
         assert isinstance(await world.create(world.new("r2", "parcel", key="k")), Made)
 
     async def test_an_empty_key_is_no_key(self, world: World) -> None:
-        """Contract: runs without a key never stand for each other."""
+        """Contract: runs without a key never match each other."""
         await world.make("r1", key="")
         assert isinstance(await world.create(world.new("r2", key="")), Made)
 
@@ -216,13 +216,13 @@ class RunsSuite(Suite):
         await holder.commits(e.StepScheduled(key="charge"))
         assert (await world.get("r")).status is Status.RUNNING
 
-    @pytest.mark.parametrize("what", ["goes on", "parks", "ends"])
+    @pytest.mark.parametrize("what", ["continues", "parks", "ends"])
     async def test_a_run_can_be_made_with_itsfirst_turn(self, world: World, what: str) -> None:
         """Contract: run, lease and first turn in one write; all that a turn may do, it does here too."""
         await world.worker("i1")
         new, at = world.new("r", attributes={"a": "b"}), world.clock.now() + seconds(60)
         events: tuple[e.AnyEvent, ...] = (DONE,) if what == "ends" else (e.StepScheduled(key="charge"),)
-        park = {"goes on": None, "parks": Park(at), "ends": Park(None)}[what]
+        park = {"continues": None, "parks": Park(at), "ends": Park(None)}[what]
         child = new_run("c", world.clock.now(), "parcel", watcher=("r", "k"), parent="r", parent_key="k", root="r")
         first = first_turn(world, new, *events, park=park, children=(child,), blobs={BLOB_NAME: BLOB})
         creation = await world.create(new, instance="i1", worker="w1", first=first)
@@ -230,7 +230,7 @@ class RunsSuite(Suite):
         assert creation.first == Committed((await world.store.history("r"))[-1].seq, 0)
         row = await world.get("r")
         assert (row.no, row.next_ordinal, row.epoch, row.claims) == (creation.run.no, 3, 1, 0)
-        assert row.instance == ("i1" if what == "goes on" else "")
+        assert row.instance == ("i1" if what == "continues" else "")
         if what == "parks":
             assert row.available_at == at
         assert row.status is (Status.COMPLETED if what == "ends" else Status.RUNNING)

@@ -1,4 +1,4 @@
-"""Schedules: one row each, moved on once per revision, with its runs and messages or not at all."""
+"""Schedules: one row each, moved once per revision, together with its runs and messages or not at all."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from holdfast.testing.conformance.world import START, World, seconds, signal
 
 
 def move(name: str, revision: int, next_at: datetime | None = None, **rest: Any) -> Move:
-    """A move to a body that says its revision."""
+    """A move to a body that contains its revision."""
     values: dict[str, Any] = {"workflow": "order", "body": f"{revision + 1}".encode(), **rest}
     return Move(name=name, revision=revision, next_at=next_at, **values)
 
 
 async def put(world: World, name: str, next_at: datetime | None = None) -> None:
-    """A schedule that must not have been there before."""
+    """Creates a schedule that must not exist yet."""
     assert await world.store.move_schedule(move(name, 0, next_at)) == Moved()
 
 
@@ -36,8 +36,8 @@ class SchedulesSuite(Suite):
         assert await world.store.schedule("weekly") is None
 
     async def test_a_move_from_an_earlier_revision_leaves_no_trace(self, world: World) -> None:
-        """Contract: of two that decide from the same row one moves it; the other writes neither row nor run nor
-        message."""
+        """Contract: of two processes that decide from the same row, one moves it; the other writes neither row nor run
+        nor message."""
         await world.make("r1")
         await put(world, "nightly")
         first = move("nightly", 1, runs=(world.new("nightly@1"),))
@@ -54,7 +54,7 @@ class SchedulesSuite(Suite):
         assert (stored.revision, stored.body) == (2, b"2")
 
     async def test_any_number_of_movers_start_one_run(self, world: World) -> None:
-        """Contract: however many come together, one moves the schedule and makes its run."""
+        """Contract: of any number of concurrent movers, one moves the schedule and creates its run."""
         await put(world, "nightly")
         moves = [move("nightly", 1, runs=(world.new(f"nightly@{number}"),)) for number in range(10)]
         answers = await asyncio.gather(*(world.store.move_schedule(one) for one in moves))
@@ -125,7 +125,7 @@ class SchedulesSuite(Suite):
         await put(world, "nightly")
 
     async def test_listeners_hear_of_runs_and_of_changes_by_hand(self, world: World) -> None:
-        """Contract: whoever waits for work is told of the run; workers are told that a person changed a schedule."""
+        """Contract: workers that wait for work are told of the run, and that a person changed a schedule."""
         heard: list[str] = []
         unsubscribe = world.store.subscribe(heard.append)
         await put(world, "nightly")

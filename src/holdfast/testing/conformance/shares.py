@@ -18,7 +18,7 @@ async def worker_of(world: World, *workflows: str, instance: str = "i1") -> Work
 
 
 async def flood(world: World, workflow: str, count: int = FLOOD, **facts: int) -> None:
-    """So many runs of a workflow, due one after the other and before whatever comes later."""
+    """That many runs of a workflow, due one after the other and before everything that comes later."""
     for number in range(count):
         await world.make(f"{workflow}-{number:03}", workflow, **facts)
         world.clock.advance(0.001)
@@ -45,7 +45,7 @@ class SharesSuite(Suite):
 
     @pytest.mark.parametrize("limit", [1, 3, 10])
     async def test_floods_take_turns(self, world: World, limit: int) -> None:
-        """Contract: of shares that all have runs due each gets as many as any other, but for one."""
+        """Contract: shares that all have due runs get equally many, give or take one."""
         names = ("a", "b", "c")
         worker = await worker_of(world, *names)
         for name in names:
@@ -57,8 +57,7 @@ class SharesSuite(Suite):
             assert max(counts) - min(counts) <= 1, found
 
     async def test_a_share_that_was_away_has_no_credit(self, world: World) -> None:
-        """Contract: who asked for nothing for long comes back level with the others: it is not served first until it
-        has caught up."""
+        """Contract: a share without runs for long comes back level with the others: it does not catch up first."""
         worker = await worker_of(world, "a", "b")
         await flood(world, "a", 40)
         assert await taken(world, worker, 20) == ["a"] * 20
@@ -87,7 +86,7 @@ class SharesSuite(Suite):
         assert order == ["b2", "a2", "a3", "b1", "a1"]
 
     async def test_each_claimer_counts_for_itself(self, world: World) -> None:
-        """Contract: what one instance took says nothing about another's turn."""
+        """Contract: what one instance took does not affect another's turn."""
         one, other = await worker_of(world, "a", "b"), await worker_of(world, "a", "b", instance="i2")
         await flood(world, "a", 10)
         await flood(world, "b", 10)
@@ -130,7 +129,7 @@ class SharesSuite(Suite):
         assert await taken(world, worker, 1) == ["b"]
 
     async def test_an_instance_that_has_left_is_forgotten(self, world: World) -> None:
-        """Contract: who registers again begins level."""
+        """Contract: a worker that registers again begins level."""
         worker = await worker_of(world, "a", "b")
         await flood(world, "a", 10)
         await flood(world, "b", 10)

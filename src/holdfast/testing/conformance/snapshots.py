@@ -1,4 +1,4 @@
-"""Snapshots and compaction: what is stored beside a journal, and in the place of its beginning."""
+"""Snapshots and compaction: what is stored beside a journal, and in place of its beginning."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def snapshot_of(world: World, run: str, ordinal: int) -> tuple[Snapshot, d
 
 
 async def stand_in_for(world: World, run: str, ordinal: int) -> Row:
-    """The row that stands for the first rows of a journal; its segment is stored, as a snapshot would have done."""
+    """The row that replaces the first rows of a journal; its segment is stored, as by a snapshot."""
     rows = (await world.store.history(run))[:ordinal]
     past, blobs = advance(run, None, decode_rows(rows))
     for data in blobs.values():
@@ -81,7 +81,7 @@ class SnapshotSuite(Suite):
         assert set(await world.store.snapshots([holder.no for holder in holders])) == {holders[1].no}
 
     async def test_a_snapshot_of_other_rows_is_refused(self, world: World) -> None:
-        """Contract: fenced by (run, ordinal, checksum): of rows that are not stored so, it leaves no trace."""
+        """Contract: fenced by (run, ordinal, checksum): for different rows it writes nothing."""
         holder = await long_run(world)
         snapshot, blobs = await snapshot_of(world, "r", 4)
         for wrong in (

@@ -1,4 +1,4 @@
-"""Streams: parts in order, at dense offsets, written by the holder alone and gone with their run."""
+"""Streams: parts in order, at offsets without gaps, written only by the holder and removed with their run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ODD = "état 'x' %s"
 
 
 def flush(holder: Holder, first: int, *values: str, name: str = "tokens", step: str = "ask", attempt: int = 1) -> Flush:
-    """Texts of one attempt."""
+    """Parts of one attempt."""
     packed = pack([f'"{value}"'.encode() for value in values])
     return Flush(
         no=holder.no,
@@ -48,7 +48,7 @@ def flush(holder: Holder, first: int, *values: str, name: str = "tokens", step: 
 
 
 def turn_parts(*values: str, name: str = "tokens") -> TurnParts:
-    """Texts of the workflow's own code."""
+    """Parts of the workflow's own code."""
     return TurnParts(name, 1, [f'"{value}"'.encode() for value in values])
 
 
@@ -59,13 +59,13 @@ async def page(world: World, run: str = "r", name: str = "tokens", **how: Any) -
 
 
 async def texts(world: World, run: str = "r", name: str = "tokens", **how: Any) -> list[str]:
-    """The parts, whose offsets are dense and whose checksums hold."""
+    """The parts, checked for gaps and checksums."""
     rows = (await page(world, run, name, **how)).rows
     for before, after in pairwise(rows):
         assert before.end == after.first
     for row in rows:
         assert row.end - row.first == len(unpack(row.packed))
-        assert row.checksum == parts_checksum(run, name, row.step, row.attempt, row.packed)
+        assert row.checksum == parts_checksum(run, name, row.step, row.attempt, row.epoch, row.packed)
     return [bytes(part).decode().strip('"') for row in rows for part in unpack(row.packed)]
 
 

@@ -1,7 +1,7 @@
-"""What a suite is: a class of cases, each on a fresh store, on a clock that the case moves.
+"""A suite is a class of cases, each with a fresh store and a clock that the case moves.
 
-The cases are coroutines, but pytest meets plain functions: the suite runs each on an event loop of its own. So it needs
-pytest and nothing else, and gets along with whichever plugin for async tests there is.
+The cases are coroutines, but pytest sees plain functions: the suite runs each on its own event loop. So it needs only
+pytest, and works with any plugin for async tests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Case = TypeVar("Case", bound=Callable[..., Any])
 
 @runtime_checkable
 class HasRows(Protocol):
-    """What has runs with a journal: the rows of one port alone cannot be compared with anything."""
+    """A store that has runs with a journal; a single port has no rows to compare."""
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
         """See `ports.runs`."""
@@ -36,7 +36,7 @@ class HasRows(Protocol):
 
 @runtime_checkable
 class Closes(Protocol):
-    """What holds on to something."""
+    """Something that can be closed."""
 
     async def close(self) -> None:
         """See `ports.store`."""
@@ -60,17 +60,17 @@ class Blocking:
 
 
 class Suite(Blocking, ABC):
-    """Cases about one port. Subclass it as `Test…` and say how your store is opened."""
+    """Cases about one port. Subclass it as `Test…` and define how your store is opened."""
 
     @abstractmethod
     async def open(self, clock: VirtualClock, folder: Path) -> Any:
-        """A new, empty store that judges time by `clock`. `folder` is empty too, and the case's own. For `BlobsSuite`
-        an object with the methods of `Blobs` is enough."""
+        """A new, empty store that uses `clock`. `folder` is empty too, and belongs to the case. For `BlobsSuite` an
+        object with the methods of `Blobs` is enough."""
         ...
 
     @pytest.fixture
     def world(self, tmp_path: Path) -> Iterator[World]:
-        """Contract of every case: whatever it did, at its end each row equals the fold of its journal."""
+        """Contract of every case: at its end each row equals the fold of its journal."""
         clock = VirtualClock(START)
         with asyncio.Runner() as runner:
             self.runner = runner
@@ -99,8 +99,8 @@ def _blocking(case: Callable[..., Awaitable[None]]) -> Callable[..., None]:
 
 
 def shows(*rows: str) -> Callable[[Case], Case]:
-    """Names the rows of docs/explanation/specification.md that a case shows. No mark of pytest's: those are declared by
-    the project that runs the case, which need not know ours."""
+    """Names the rows of docs/explanation/specification.md that a case shows. Not a pytest mark: marks must be declared
+    by the project that runs the case, which need not know ours."""
 
     def same(case: Case) -> Case:
         return case

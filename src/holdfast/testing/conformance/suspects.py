@@ -1,4 +1,4 @@
-"""Leases, continued: what the death of an instance says about the runs it held."""
+"""Leases, continued: what the death of an instance means for the runs it held."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ NOTHING = (0, 0, 0)
 
 
 async def begins(world: World, number: int) -> WorkerRow:
-    """The next instance of one worker begins, and the one before it is dead: its runs are free."""
+    """Starts the next instance of one worker after the one before it died: its runs are free."""
     return await world.worker(f"i{number}", "w", takes_over="all")
 
 
 async def against(world: World, run: str) -> tuple[int, int, int]:
-    """What stands against a run."""
+    """The evidence against a run."""
     row = await world.get(run)
     return row.deaths, row.solo, row.alone
 
 
 async def with_suspects(world: World, *runs: str) -> WorkerRow:
-    """These runs are free and suspects; the worker's next instance has begun."""
+    """Makes these runs free suspects; the worker's next instance has begun."""
     for run in runs:
         await world.make(run)
     assert await world.claimed_ids(await begins(world, 1), limit=len(runs)) == list(runs)
@@ -34,7 +34,7 @@ async def with_suspects(world: World, *runs: str) -> WorkerRow:
 
 
 class SuspectsSuite(Suite):
-    """Leases, continued: what the death of an instance says about the runs it held."""
+    """Leases, continued: what the death of an instance means for the runs it held."""
 
     async def test_a_run_without_progress_is_a_suspect_when_its_instance_dies(self, world: World) -> None:
         """Contract: a run that was freed from a dead instance, claimed and without progress since, is a suspect; one
@@ -51,7 +51,8 @@ class SuspectsSuite(Suite):
 
     @pytest.mark.parametrize("how", ["heartbeat", "start"])
     async def test_whoever_finds_the_dead_makes_suspects(self, world: World, how: str) -> None:
-        """Contract: it is the same whether a heartbeat of another worker frees the runs or the worker's next start."""
+        """Contract: it does not matter whether a heartbeat of another worker frees the runs or the worker's next
+        start."""
         await world.held_run("r")
         if how == "start":
             await world.worker("i2", "w1", takes_over="all")
@@ -177,7 +178,7 @@ class SuspectsSuite(Suite):
         assert await against(world, "b") == (2, 0, 0)
 
     async def test_who_is_to_blame_does_not_depend_on_how_many_are_freed_at_once(self, world: World) -> None:
-        """Contract: an instance whose runs are freed one by one died once, with all of them aboard."""
+        """Contract: an instance whose runs are freed one by one died once, while holding all of them."""
         worker = await with_suspects(world, "a")
         for name in ("x", "y"):
             await world.make(name)
@@ -219,7 +220,7 @@ class SuspectsSuite(Suite):
         assert (row.instance, row.claims, row.deaths) == ("", 0, 0)
 
     async def test_an_instance_that_was_busy_all_the_while_takes_nothing_back(self, world: World) -> None:
-        """Contract: a heartbeat that says so leaves the counts: its run kept it from beating."""
+        """Contract: a heartbeat that says so does not change the counts: its run kept it from beating."""
         worker = await with_suspects(world, "a")
         assert await world.claimed_ids(worker) == ["a"]
         world.clock.advance(TTL.total_seconds())

@@ -1,6 +1,6 @@
 """Transactions: turns and new runs in one transaction with a user's writes. For stores that have a database.
 
-A run made within stands for the borrower's own writes: it is there exactly if they are.
+A run created in the transaction represents the borrower's own writes: it exists exactly if they do.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ async def within(world: World, transaction: OpenTransaction, run: str, **facts: 
 
 
 async def say(transaction: OpenTransaction, statement: str) -> None:
-    """What a borrower says to the database by a statement of their own."""
+    """Runs a statement as the borrower would."""
     answer = transaction.connection.execute(statement)
     if inspect.isawaitable(answer):
         await answer
@@ -57,7 +57,7 @@ class TransactionsSuite(Suite):
         await holder.commits(DONE)
 
     async def test_what_is_rolled_back_was_never_there(self, world: World) -> None:
-        """Contract: rolled back, given up or not, the store is as it was and takes other writes."""
+        """Contract: after a rollback, awaited or not, the store is unchanged and accepts other writes."""
         holder = await world.held_run("r")
         before = await world.dump()
         for how in ("roll back", "give up"):
@@ -85,8 +85,8 @@ class TransactionsSuite(Suite):
         assert await world.dump() == before
 
     async def test_a_turn_that_is_stored_already_is_refused(self, world: World) -> None:
-        """Contract: the very same turn, stored by an earlier transaction, is fenced here: what is written beside it
-        would be there twice."""
+        """Contract: the same turn, stored by an earlier transaction, is fenced: what is written beside it would
+        otherwise exist twice."""
         holder = await world.held_run("r")
         turn = holder.turn()
         await holder.submit(turn)
@@ -181,8 +181,8 @@ class TransactionsSuite(Suite):
         assert isinstance(await world.create(world.new("last", unique="v")), Existing)
 
     async def test_a_borrower_who_ends_it_gets_nothing_committed(self, world: World) -> None:
-        """Contract: of a transaction that the borrower ended by statements of their own, begun again or not, no turn is
-        kept, and the answer says whose mistake it was, so that it is not retried."""
+        """Contract: if the borrower ended the transaction with its own statements, begun again or not, no turn is kept,
+        and the answer says whose mistake it was, so that it is not retried."""
         holder = await world.held_run("r")
         before = await world.get("r")
         for said in (["ROLLBACK"], ["COMMIT"], ["ROLLBACK", "BEGIN"], ["COMMIT", "BEGIN"]):
@@ -213,10 +213,10 @@ class TransactionsSuite(Suite):
 
     @KINDS
     async def test_what_a_turn_in_a_transaction_makes_of_its_row(self, world: World, kind: Kind) -> None:
-        """Contract: what it makes of it anywhere else."""
+        """Contract: the same as anywhere else."""
         await play(world, each_within, kind)
 
     @KINDS
     async def test_a_turn_in_a_transaction_with_a_wrong_fence_leaves_the_row(self, world: World, kind: Kind) -> None:
-        """Contract: as anywhere else."""
+        """Contract: the same as anywhere else."""
         await play_fenced(world, each_within, kind)

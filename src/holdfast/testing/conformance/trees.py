@@ -14,7 +14,7 @@ from holdfast.testing.conformance.world import DONE, Holder, World
 
 
 async def family(world: World) -> tuple[Holder, Holder, Holder]:
-    """A root, its child and its grandchild, each held, each with a turn of its own after the others were made."""
+    """A root, its child and its grandchild, each held, each with a turn after the others were created."""
     root = await world.held_run("root")
     await root.commits(e.ChildStarted(key="c", run="child", workflow="parcel"), children=(root.child("child", "c"),))
     child = await world.holder("child")
@@ -84,7 +84,7 @@ class TreesSuite(Suite):
     @shows("stepflow.J4", "stepflow.J5", "stepflow.M4")
     @pytest.mark.parametrize("id", ["nobody", "child", ""])
     async def test_what_is_no_root_has_no_journal(self, world: World, id: str) -> None:
-        """Contract: an unknown id and one that is a child's give nothing, and no error."""
+        """Contract: an unknown id and a child's id give nothing, without an error."""
         await family(world)
         assert await world.store.read_tree(id) == []
         assert await world.store.last_seq(id) is None

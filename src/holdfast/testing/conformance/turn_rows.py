@@ -1,4 +1,4 @@
-"""Journal, continued: the truth table of what a turn makes of its run's row, through every way to write a turn."""
+"""Journal, continued: the truth table of a turn's effect on its run's row, for every way to write a turn."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from holdfast.testing.conformance.world import World
 
 
 async def alone(world: World, turns: Sequence[Commit]) -> list[Verdict]:
-    """Each turn by itself."""
+    """Commits each turn by itself."""
     return [sole_verdict(await world.store.commit([turn])) for turn in turns]
 
 
 async def at_once(world: World, turns: Sequence[Commit]) -> list[Verdict]:
-    """Each turn on this thread, where the store can do it."""
+    """Commits each turn on this thread, where the store can."""
     verdicts: list[Verdict] = []
     for turn in turns:
         verdict = world.store.commit_now(turn)
@@ -31,12 +31,12 @@ async def at_once(world: World, turns: Sequence[Commit]) -> list[Verdict]:
 
 
 async def together(world: World, turns: Sequence[Commit]) -> list[Verdict]:
-    """All turns in one transaction."""
+    """Commits all turns in one transaction."""
     return [sole_verdict([answer]) for answer in await world.store.commit(turns)]
 
 
 async def within(world: World, turns: Sequence[Commit]) -> list[Verdict]:
-    """Each turn in a transaction that is lent."""
+    """Commits each turn in a lent transaction."""
     verdicts: list[Verdict] = []
     for turn in turns:
         transaction = await world.store.transact(is_async=True)
@@ -55,7 +55,7 @@ KINDS = pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name.replac
 
 
 async def play(world: World, send: Send, kind: Kind) -> None:
-    """The table's line on runs of every state, with every inbox, with and without a child."""
+    """Plays a line of the table on runs of every state, with every inbox, with and without a child."""
     table = Table(world)
     for with_child in (False, True):
         lines = await table.prepared(kind, with_child=with_child)
@@ -65,7 +65,7 @@ async def play(world: World, send: Send, kind: Kind) -> None:
 
 
 async def play_fenced(world: World, send: Send, kind: Kind) -> None:
-    """The table's line with a wrong fence: nothing is written, whatever else the turn says."""
+    """Plays a line of the table with a wrong fence: nothing is written, whatever the turn contains."""
     table = Table(world)
     for with_child in (False, True):
         lines = (await table.prepared(kind, with_child=with_child, befores=["running", "pending"]))[: len(WRONG)]
@@ -99,7 +99,7 @@ async def _fenced(turn: Commit, how: str, table: Table) -> Commit:
 
 
 class TurnRowsSuite(Suite):
-    """Journal, continued: what a turn makes of its run's row."""
+    """Journal, continued: the effect of a turn on its run's row."""
 
     @KINDS
     @pytest.mark.parametrize("way", list(WAYS))

@@ -1,6 +1,6 @@
-"""The truth table of `Journal.commit`: what every kind of turn makes of its run's row, and how to play it.
+"""The truth table of `Journal.commit`: the effect of every kind of turn on its run's row, and how to play it.
 
-The table is written by hand and knows nothing of `ports.row`, which states the same as a rule: each checks the other.
+The table is written by hand and does not use `ports.row`, which has the same as a rule: each checks the other.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OPEN = (Status.PENDING, Status.RUNNING)
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of turn, and what it makes of the row: whether the claims and what stands against the run are cleared,
+    """A kind of turn, and its effect on the row: whether the claims and the evidence against the run are cleared,
     whether the lease stays, and when the run is due, with every message seen and with one unseen."""
 
     name: str
@@ -73,8 +73,8 @@ _PARKS: tuple[Due, ...] = ("never", "later", "earlier")
 
 TABLE: tuple[Kind, ...] = (
     #     turn                                        clears lease    read         unread
-    _kind("goes on",                                       1, "kept", "as before", "as before"),
-    _kind("goes on | no progress",                         0, "kept", "as before", "as before"),
+    _kind("continues",                                       1, "kept", "as before", "as before"),
+    _kind("continues | no progress",                         0, "kept", "as before", "as before"),
     _kind("moves",                                         1, "kept", "as before", "as before", _MOVED),
     _kind("moves | no progress",                           0, "kept", "as before", "as before", _MOVED),
     _kind("moves | until later",                           1, "back", "later",     "now", _MOVED),
@@ -164,7 +164,7 @@ class Table:
             holder.accept(turn)
 
     async def _kill_doomed(self) -> None:
-        """The doomed worker's lease runs out, and its runs are free; the other's does not."""
+        """Lets the doomed worker's lease expire, so that its runs are free; the other's stays."""
         for _ in range(2):
             self.world.clock.advance(TTL * 0.6)
             heart = self.world.store.heart("i1", TTL)
@@ -198,7 +198,7 @@ class Table:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def check(self, played: Played, verdict: Verdict) -> None:
-        """The verdict and the row are those of the table."""
+        """Checks the verdict and the row against the table."""
         row, before = await self.world.get(played.holder.id), played.before
         where = f"{played.kind.name}, {before.status.value}, inbox {played.inbox}: run {row.id}"
         is_unread = before.inbox_last > played.turn.inbox_seen
@@ -216,14 +216,14 @@ class Table:
             assert (child.status, child.parent, child.epoch) == (Status.PENDING, row.id, 0), where
 
     async def check_untouched(self, played: Played) -> None:
-        """Nothing of the turn was written."""
+        """Checks that nothing of the turn was written."""
         assert await self.world.get(played.holder.id) == played.before
         assert (await self.world.store.history(played.holder.id))[-1].ordinal == played.before.next_ordinal - 1
         if played.child:
             assert await self.world.store.get(played.child) is None
 
     async def check_claims(self) -> None:
-        """A claim takes exactly those runs that nobody holds, that are open and due; now, and when time has passed."""
+        """Checks that a claim takes exactly the open, due runs without a holder, now and later."""
         held = (("order", ""), ("parcel", ""), ("parcel", "7"))
         worker = await self.world.worker("i9", queues=("default", "doomed"), definitions=held)
         for passes in (timedelta(), LATER):
@@ -235,13 +235,13 @@ class Table:
 
 
 def is_claimable(run: RunRow, now: datetime) -> bool:
-    """Whether a claim takes the run. (Of suspects it takes one at most, whichever comes first.)"""
+    """Whether a claim takes the run. (It takes at most one suspect, the first.)"""
     is_due = run.available_at is not None and run.available_at <= now
     return not run.instance and run.status in _OPEN and is_due and not run.suspicion.is_suspect
 
 
 def park_of(kind: Kind, now: datetime) -> Park | None:
-    """How the turn gives the lease back, if it says so."""
+    """How the turn releases the lease, if it does."""
     return None if kind.parks is None else Park(time_of(kind.parks, None, now))
 
 
@@ -272,8 +272,8 @@ def expected(played: Played, due: Due, now: datetime) -> RunRow:
 
 
 async def born(world: World, kind: Kind, run: str, *, with_child: bool, is_shared: bool) -> tuple[Played, Verdict]:
-    """A run that is made with this turn as its first, and what was answered. `is_shared`: others know of it too, by a
-    key and an attribute."""
+    """A run created with this turn as its first, and the answer. `is_shared`: others know of it too, by a key and an
+    attribute."""
     facts: dict[str, Any] = {"key": run, "attributes": {"a": run}} if is_shared else {}
     new = world.new(run, **facts)
     child = f"{run}-child" if with_child else ""

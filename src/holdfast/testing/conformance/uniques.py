@@ -20,7 +20,7 @@ CALLERS = 10
 
 
 class UniquesSuite(Suite):
-    """What a store owes to starts that name a unique value."""
+    """What a store must do for starts that name a unique value."""
 
     async def test_an_open_run_has_its_value(self, world: World) -> None:
         """Contract: Existing by unique, whether the run is pending, held or parked; nothing is written."""
@@ -55,7 +55,7 @@ class UniquesSuite(Suite):
             await world.make(run, workflow, unique=unique)
 
     async def test_no_value_is_not_a_value(self, world: World) -> None:
-        """Contract: runs without a value never stand for each other."""
+        """Contract: runs without a value never match each other."""
         await world.make("r1")
         await world.make("r2")
 

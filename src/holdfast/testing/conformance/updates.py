@@ -1,4 +1,4 @@
-"""Updates and attributes: questions to runs with what became of them, and what runs are found by."""
+"""Updates and attributes: questions to runs and their outcomes, and the attributes of runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def update(run: str, id: str, asks: bytes = b"hash", value: bytes = b"1") -> Mes
 
 
 class UpdatesSuite(Suite):
-    """What a store owes to who asks a run something, and to who looks for runs by their attributes."""
+    """What a store must do for callers that ask a run, and for callers that search runs by attributes."""
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
@@ -50,7 +50,7 @@ class UpdatesSuite(Suite):
         assert await world.dump() == before
 
     async def test_a_question_whose_message_was_dropped_is_known(self, world: World) -> None:
-        """Contract: what an operator puts in the place of its message takes nothing from the question."""
+        """Contract: replacing its message does not change the question."""
         await world.make("r")
         await world.store.send(update("r", "q1"))
         dropped = e.MessageDropped(number=1, message="q1", asked=True)
@@ -59,7 +59,8 @@ class UpdatesSuite(Suite):
         assert await world.store.question("r", "q1") == Question("q1", b"hash")
 
     async def test_an_ended_run_is_asked_nothing(self, world: World) -> None:
-        """Contract: Ended, and no question; one that it was asked before is still known, with its answer."""
+        """Contract: the answer is Ended, and no question is stored; an earlier question is still known, with its
+        answer."""
         holder = await world.held_run("r")
         await world.store.send(update("r", "q1"))
         answer = UpdateAnswer("q1", "answered", b'"yes"')
@@ -114,7 +115,7 @@ class UpdatesSuite(Suite):
         assert await world.store.get_blob(found.answer.blob) == LARGE
 
     async def test_listeners_hear_of_an_answer(self, world: World) -> None:
-        """Contract: a turn that settles a question hints at its run, so nobody has to poll for it."""
+        """Contract: a turn that settles a question hints at its run, so that no caller has to poll for it."""
         holder = await _asked(world)
         heard: list[str] = []
         stop = world.store.subscribe(heard.append)
@@ -125,8 +126,7 @@ class UpdatesSuite(Suite):
     # -- refusing without a turn ---------------------------------------------------------------------------------------
 
     async def test_a_refusal_needs_no_turn(self, world: World) -> None:
-        """Contract: the answer is there, the journal is as it was; the message keeps its number, as one that is
-        refused."""
+        """Contract: the answer is stored and the journal unchanged; the message keeps its number, as a refused one."""
         holder = await _asked(world)
         turns = (await world.get("r")).next_ordinal
         answer = UpdateAnswer("q1", "refused", b'"no"')

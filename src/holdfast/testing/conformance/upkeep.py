@@ -25,7 +25,7 @@ TTL = seconds(60)
 BIG = b'"large"'
 NAME = hash_of(BIG)
 HIDDEN = msgspec.Raw(b'"encrypted"')
-"""A payload in which no name can be found."""
+"""A payload that contains no name."""
 
 
 def carrying(name: str = NAME) -> e.StepCompleted:
@@ -34,7 +34,7 @@ def carrying(name: str = NAME) -> e.StepCompleted:
 
 
 class UpkeepSuite(Suite):
-    """What keeps a store from growing for ever, and what must never go."""
+    """What keeps a store from growing for ever, and what must never be removed."""
 
     # -- retention -----------------------------------------------------------------------------------------------------
 
@@ -182,7 +182,7 @@ class UpkeepSuite(Suite):
     # -- blobs ---------------------------------------------------------------------------------------------------------
 
     async def test_what_nothing_refers_to_is_collected_after_the_grace(self, world: World) -> None:
-        """Contract: not before, and with `is_dry` it is only counted; storing it again begins the grace anew."""
+        """Contract: not before, and with `is_dry` it is only counted; storing it again restarts the grace."""
         name = await world.store.put_blob(b"loose")
         world.clock.advance(GRACE)
         assert (await world.store.collect(GRACE)).blobs == 0
@@ -232,7 +232,7 @@ class UpkeepSuite(Suite):
         assert set((await world.store.collect(GRACE)).names) == {NAME, early}
 
     async def test_what_several_refer_to_stays_for_the_last(self, world: World) -> None:
-        """Contract: one run's end is not another's."""
+        """Contract: one run's end does not affect another's blobs."""
         for name in ("a", "b"):
             holder = await world.held_run(name)
             await holder.commits(carrying(), blobs={NAME: BIG})

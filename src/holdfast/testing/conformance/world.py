@@ -1,6 +1,6 @@
 """What the conformance tests share: values that a real client and worker would make, and views of a whole store.
 
-Rows are chained, projections are folds, and nothing is asked of a store but what its ports promise.
+Rows are chained, projections are folds, and a store is only asked for what its ports promise.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def event_of(message: Unconsumed) -> Any:
 
 @dataclass
 class Holder:
-    """A worker that advances a run: reads its journal at the claim and writes its turns, as the engine does."""
+    """A worker that advances a run: it reads the journal at the claim and writes turns, as the engine does."""
 
     world: World
     row: RunRow
@@ -171,7 +171,7 @@ class Holder:
         return await self.submit(self.turn(*events, park=park, **rest))
 
     async def submit(self, commit: Commit) -> Verdict:
-        """Sends a turn, and remembers it if it was taken."""
+        """Sends a turn, and remembers it if it was accepted."""
         verdict = sole_verdict(await self.world.store.commit([commit]))
         if isinstance(verdict, Committed):
             self.accept(commit)
@@ -183,13 +183,13 @@ class Holder:
             self.turns.append(decode_row(commit.row))
 
     async def commits(self, *events: e.AnyEvent, park: Park | None = None, **rest: Any) -> Committed:
-        """Writes the next turn, which must be taken."""
+        """Writes the next turn, which must be accepted."""
         verdict = await self.commit(*events, park=park, **rest)
         assert isinstance(verdict, Committed), verdict
         return verdict
 
     async def parks(self, until: datetime | None = None, *, inbox_seen: int = 0) -> None:
-        """Ends a turn by giving the run back."""
+        """Ends a turn by releasing the run."""
         await self.commits(park=Park(until), inbox_seen=inbox_seen)
 
     def child(self, run: str, key: str, workflow: str = "parcel", **started: Any) -> NewRun:
@@ -228,7 +228,7 @@ class World:
         return await self.store.create(new, key_since=self.clock.now() - WINDOW, **options)
 
     async def make(self, run: str, workflow: str = "order", **facts: Any) -> RunRow:
-        """A run that must not have been there before."""
+        """Creates a run that must not exist yet."""
         creation = await self.create(self.new(run, workflow, **facts))
         assert isinstance(creation, Made), creation
         return creation.run
@@ -238,7 +238,7 @@ class World:
         return await self.store.put_snapshot(no, snapshot, blobs, tuple(blobs))
 
     async def compact(self, no: int, stand_in: Row) -> int:
-        """Compacts, with the references of what the stand-in says."""
+        """Compacts, with the references of the stand-in."""
         return await self.store.compact(no, stand_in, references_of(decode_row(stand_in).events))
 
     async def worker(
@@ -298,7 +298,7 @@ class World:
     # -- looking -------------------------------------------------------------------------------------------------------
 
     async def get(self, run: str) -> RunRow:
-        """The row of a run that must be there."""
+        """The row of a run, which must exist."""
         row = await self.store.get(run)
         assert row is not None, f"no run {run}"
         return row
@@ -336,12 +336,12 @@ class World:
         }
 
     async def settle(self) -> None:
-        """Waits until readers see every row that is committed: see `settle`."""
+        """Waits until readers see every committed row: see `settle`."""
         for root in {row.root for row in await self.runs()}:
             await settle(self.store, root)
 
     async def verify(self) -> None:
-        """Each row equals the fold of its journal, which is dense, chained and ordered."""
+        """Checks that each row equals the fold of its journal, which is chained, ordered and without gaps."""
         seen: set[int] = set()
         trees: dict[str, list[Row]] = {}
         runs = await self.runs()
@@ -389,7 +389,7 @@ def _projected(row: RunRow) -> Projection:
 
 
 def _fixed(row: RunRow | Run) -> tuple[Any, ...]:
-    """What is decided when a run is made."""
+    """What is fixed when a run is created."""
     return (
         (row.id, row.code, row.codec, row.queue, row.priority, row.key),
         (row.parent, row.parent_key, row.root, row.deadline, row.attributes, row.created_at),

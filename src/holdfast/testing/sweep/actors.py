@@ -1,4 +1,4 @@
-"""The workers of a performance: simulations on one store, with a door to the store and bodies that obey the stage."""
+"""The workers of a performance: simulations on one store, whose store access and bodies obey the stage."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
 
 HOPS = 50
-"""Passes of the event loop that a late outcome waits: those of the same moment are there by then."""
+"""Passes of the event loop for which a late outcome waits, so that those of the same moment come first."""
 
 
 class Actor(Sim):
-    """One worker of a performance, in a process of its own as far as it can tell."""
+    """One worker of a performance, as if in its own process."""
 
     def __init__(self, stage: Stage, app: App | sync.App | None, fakes: Sequence[Fake], watch: Watch) -> None:
         self.stage: Stage = stage
@@ -124,7 +124,7 @@ def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 class _Door:
-    """The store, as a worker of a performance sees it."""
+    """The store as a worker of a performance sees it."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
@@ -223,7 +223,7 @@ class _StagedBodies(Bodies):
         self._stage = actor.stage
 
     def chosen(self, spec: StepSpec) -> StepSpec:
-        """What really runs, watched for what it does to its arguments."""
+        """The function that runs, watched for changes to its arguments."""
         found = super().chosen(spec)
         if found.executor != "process":
             found = replace(found, function=_observed(found, self._stage))
@@ -267,7 +267,7 @@ class _StagedBodies(Bodies):
 
 
 def _observed(spec: StepSpec, stage: Stage) -> Callable[..., Any]:
-    """The body; one that changes an argument and returns nothing has had its work thrown away."""
+    """The body. One that changes an argument and returns nothing has lost its work."""
 
     def compare(before: bytes, value: object, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         if value is None and spec.arguments.encode(args, kwargs) != before:
@@ -299,15 +299,15 @@ def _later(hops: int, then: Callable[[], None]) -> None:
 
 
 def _steal(store: MemoryStore, run: str) -> None:
-    """Another worker took the run and gave it back: its earlier holder is fenced."""
-    taken = at_once(store.take(run, instance="somebody else", steal=True))
+    """Takes the run and releases it, as another worker would: its earlier holder is fenced."""
+    taken = at_once(store.take(run, instance="another worker", steal=True))
     if isinstance(taken, Taken):
         row = taken.run
         at_once(store.release(row.no, epoch=row.epoch, until=store.clock.now(), inbox_seen=row.inbox_read))
 
 
 def _outside_of_the_loop(work: Callable[[], None]) -> None:
-    """Runs other event loops while this one stands still in a callback."""
+    """Runs other event loops while this one is inside a callback."""
     loop = _stdlib.get_running_loop()
     task = None if loop is None else asyncio.current_task(loop)
     if loop is not None and task is not None:

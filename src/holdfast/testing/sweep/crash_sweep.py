@@ -40,8 +40,8 @@ def crash_sweep(
     within: Duration = "400d",
     processes: int = 3,
 ) -> SweepReport:
-    """Does this workflow survive a crash at every point? Runs it on virtual time, once undisturbed, then again with a
-    disturbance at each point it passed; every time it must end with the same result, the same journal and the same
+    """Tests that a workflow survives a crash at every point. Runs it on virtual time, once undisturbed, then again with
+    a disturbance at each point it passed. Each time it must end with the same result, the same journal and the same
     effects.
 
     The points: before the body of a step, after it and before its outcome is durable, its lease lost, the run on two
@@ -54,8 +54,7 @@ def crash_sweep(
     `sim.use`. `app`: as `Sim(app)`. `pairs`: also two disturbances in one run, all pairs or that many. `only`: one
     point, as the report prints it. `ignore`: objects whose content is not compared, such as a counter of calls.
     `within`: how long the run may take. `processes`: how many processes, with different hash seeds, replay the journal.
-
-    Ask the report with `assert_ok()`. Works in plain and in `async def` tests.
+    Call `assert_ok()` on the report. Works in plain and in `async def` tests.
     """
     if not isinstance(call, Call):
         raise InvalidInput(f"crash_sweep takes a call such as fulfil(order), got {call!r}")
@@ -122,7 +121,7 @@ class _Sweep:
             if answer.skipped and answer.skipped not in self._report.skipped:
                 self._report.skipped.append(answer.skipped)
             for problem in answer.problems:
-                what = "in another process the run goes another way"
+                what = "in another process the run takes a different path"
                 details = [f"with PYTHONHASHSEED={seed}: {problem}"]
                 self._report.add(Finding(what, sweep_verdict.REPLAY + sweep_verdict.SETS, details=details))
 
@@ -163,7 +162,7 @@ def _unique(points: Iterable[Point]) -> list[Point]:
 
 
 def _spread(chosen: list[tuple[Point, ...]], most: int) -> list[tuple[Point, ...]]:
-    """Up to that number of them, evenly spread, the same ones each time."""
+    """Up to that number of them, evenly spread, always the same ones."""
     if most >= len(chosen):
         return chosen
     return [chosen[number * len(chosen) // most] for number in range(most)]
@@ -171,7 +170,7 @@ def _spread(chosen: list[tuple[Point, ...]], most: int) -> list[tuple[Point, ...
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Hundreds of take-overs are no news, nor is what a workflow logs each time."""
+    """Silences logging: hundreds of takeovers, and what a workflow logs each time."""
     logger = logging.getLogger("holdfast")
     level = logger.level
     logger.setLevel(logging.CRITICAL + 1)
@@ -182,7 +181,7 @@ def _quiet() -> Generator[None]:
 
 
 def _in_a_thread(work: Any) -> SweepReport:
-    """For `async def` tests, whose own event loop stands still meanwhile."""
+    """Runs in a thread, for `async def` tests, whose own event loop is blocked meanwhile."""
     done: list[SweepReport] = []
     errors: list[BaseException] = []
 

@@ -1,8 +1,7 @@
-"""What a workflow's code must not ask: the clock, chance, the environment, files, addresses.
+"""Finds what a workflow's code must not read: the clock, randomness, the environment, files, addresses.
 
-Two looks. While a program runs, a profile function sees each call that the author's code makes; calls from libraries
-and from Holdfast are their own matter. And the compiled code says whether it uses `id()` or `hash()`, which built-in
-functions call without a trace.
+Two checks: while a program runs, a profile function sees each call of the author's code (not those of libraries or
+Holdfast); and the compiled code shows whether it uses `id()` or `hash()`, which built-in functions call invisibly.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from holdfast.authoring.script.named import named_by
 NOW = "use `now()`, which is the time of the turn and the same on replay"
 CHANCE = "use `rng()`, which gives the same numbers on replay"
 IDS = "use `uuid4()` of holdfast, which is the same on replay"
-ENVIRONMENT = "read it in a step, or give it as an argument: after a restart it may be another"
+ENVIRONMENT = "read it in a step, or give it as an argument: after a restart it may differ"
 OUTSIDE = "do it in a step: its outcome is journaled"
 THREADS = "use a step (`await asyncio.to_thread(step, …)`), or asyncio's tasks"
 ADDRESSES = "addresses and hashes differ in every process: use a key of your own"
@@ -97,7 +96,7 @@ _ENVIRONMENT: set[CodeType] = {function.__code__ for function in _READS}
 
 
 class Watch:
-    """Watches the code of workflows while it is entered; `told` hears what was asked, where, and what to do."""
+    """Watches the code of workflows while it runs; `told` is called with what was read, where, and what to do."""
 
     def __init__(self, told: Callable[[str, str], None]) -> None:
         self.told = told

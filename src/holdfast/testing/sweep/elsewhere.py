@@ -1,5 +1,5 @@
-"""The journal of an undisturbed run, replayed in other processes with other hashes: the order of a set, what was read
-at import, and whatever else lives in one process only.
+"""Replays the journal of an undisturbed run in other processes with other hash seeds, which finds dependence on the
+order of sets, on values read at import, and on anything else that is specific to one process.
 
 This module is also what those processes run: they read a request from standard input, import the modules it names as
 the test did, replay, and print what does not.
@@ -34,7 +34,7 @@ from holdfast.testing.sweep.stage import Stage
 SECONDS = 120.0
 
 INSIDE = "HOLDFAST_SWEEP_REPLAY"
-"""Set in the environment of those processes. One that imports code which sweeps at once must not begin others."""
+"""Set in the environment of those processes, so that code which sweeps at import does not start more of them."""
 
 
 class Component(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Request(msgspec.Struct, frozen=True):
 
     paths: list[str]
     modules: list[tuple[str, str]]
-    """Names and files. A script is not among them: to import it would be to run it."""
+    """Names and files. Not a script: importing it would run it."""
     components: list[Component]
     journal: str
     without: list[str]
@@ -65,7 +65,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Elsewhere:
-    """Other processes at work; they begin at once, and are asked for their answers in the end."""
+    """Other processes at work; they start at once and are asked for their answers at the end."""
 
     def __init__(self, stage: Stage, served: Registry, faked: Iterable[str], seeds: Iterable[int]) -> None:
         journal = encode_export(stage.root, stage.journal(), stage.blobs()).decode()
@@ -78,7 +78,7 @@ class Elsewhere:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leaves no process behind."""
+        """Ends the processes."""
         for _, process in self._processes:
             if process.poll() is None:
                 process.kill()
@@ -159,7 +159,7 @@ def _imported(name: str, file: str) -> ModuleType:
 
 
 def answer(data: bytes) -> Answer:
-    """What the other process does."""
+    """The other process's side."""
     request = msgspec.json.decode(data, type=Request)
     try:
         modules = [_imported(name, file) for name, file in request.modules]
@@ -178,7 +178,7 @@ def answer(data: bytes) -> Answer:
 
 
 def _registry(modules: Iterable[ModuleType], components: Iterable[Component]) -> Registry:
-    """What these modules define. Flows are not among it: the journal brings its own definitions."""
+    """What these modules define, without flows: the journal has their definitions."""
     registry = Registry()
     values: list[Any] = [value for module in modules for value in vars(module).values()]
     own: list[AnyWorkflow[..., Any]] = [value for value in values if is_a(value, AnyWorkflow)]
@@ -206,5 +206,5 @@ def _is_faked(why: str, names: Iterable[str]) -> bool:
 
 
 def main() -> None:
-    """From standard input to standard output."""
+    """Reads a request from standard input and writes the answer to standard output."""
     sys.stdout.write("\n" + msgspec.json.encode(answer(sys.stdin.buffer.read())).decode())

@@ -1,8 +1,8 @@
-"""How a performance ended: what the store holds in the end, without what may differ from one time to the next.
+"""How a performance ended: what the store holds at the end, without what may differ between performances.
 
-Times, epochs, attempts and the order of things are left out: after a crash two steps that ran together may end in the
-other order. What is left must be the same: each step with its arguments and its outcome, the children, what was sent
-and shown, and how each run ended.
+Times, epochs, attempts and order are left out: after a crash two concurrent steps may end in the other order. The rest
+must be the same: each step with its arguments and its outcome, the children, what was sent and shown, and how each run
+ended.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ending:
     result: str = ""
     facts: Counter[str] = field(default_factory=Counter[str])
     is_in_doubt: bool = False
-    """A once=True step was cut off: the workflow was told that its outcome is unknown."""
+    """Whether a once=True step was cut off, so that the workflow was told that its outcome is unknown."""
     paused: str = ""
     failure: Failure | None = None
 
@@ -55,8 +55,7 @@ def ending_of(root: str, rows: Sequence[Row]) -> Ending:
 
 
 def stream_facts(store: MemoryStore, runs: Iterable[str]) -> Iterable[str]:
-    """What completed attempts, and the workflow itself, sent to streams. Steps that ran together may take turns in
-    another order."""
+    """What completed attempts, and the workflow itself, sent to streams. Concurrent steps may alternate differently."""
     for run in runs:
         for name in at_once(store.streams_of(run)):
             page = at_once(store.read_parts(run, name, limit=1_000_000))

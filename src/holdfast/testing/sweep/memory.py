@@ -1,8 +1,8 @@
 """What the code of a run keeps outside its journal: globals, closures, defaults, faked resources.
 
-What workflow code names is memory of the process: a killed worker loses it. What only steps and fakes name stands for
-the outside: it survives, and shows what effects were had. All of it is put back before each performance, so that every
-performance begins alike.
+What workflow code names is memory of the process: a killed worker loses it. What only steps and fakes name represents
+the outside: it survives, and shows the effects. All of it is restored before each performance, so that all performances
+begin alike.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Memory:
         return place in self._kept
 
     def without(self, other: Memory) -> Memory:
-        """What the other does not hold."""
+        """These slots without those of the other."""
         left = Memory(())
         left._kept = {place: kept for place, kept in self._kept.items() if place not in other}
         return left
@@ -96,7 +96,7 @@ class Memory:
         return found
 
     def unlike(self, other: Memory) -> Memory:
-        """Those slots whose content differs from what the other holds of them."""
+        """The slots whose content differs from the other's."""
         left = Memory(())
         for place, kept in self._kept.items():
             if picture(kept.copied) != picture(other._kept[place].copied):
@@ -104,13 +104,13 @@ class Memory:
         return left
 
     def revert(self, other: Memory) -> None:
-        """These slots as they were when the other was taken."""
+        """Restores these slots to what they were when the other was taken."""
         former = Memory(())
         former._kept = {place: other._kept[place] for place in self._kept}
         former.restore()
 
     def restore(self) -> None:
-        """Everything as it was at first."""
+        """Restores everything to its first state."""
         lives = {id(kept.copied): kept.value for kept in self._kept.values() if not isinstance(kept.copied, PLAIN)}
         for kept in self._kept.values():
             memo: dict[int, Any] = dict(lives)
@@ -120,13 +120,13 @@ class Memory:
             cache.cache_clear()
 
     def pictures(self) -> dict[str, tuple[str, str]]:
-        """What each slot holds now: for comparing, whatever the order, and for showing."""
+        """What each slot holds now: one text for comparing, independent of order, and one for showing."""
         compared = [kept for kept in self._kept.values() if kept.is_compared]
         return {kept.slot.label: (picture(value := kept.slot.get()), shown(value)) for kept in compared}
 
 
 def _fixed(label: str, value: Any) -> Slot:
-    """A place that always holds the same object."""
+    """A slot that always holds the same object."""
     return Slot(label, lambda: value, lambda _: None)
 
 
@@ -203,7 +203,7 @@ def _count_again(counter: Any) -> Any:
 
 
 def _refilled(value: Any, content: Any) -> Any:
-    """The same object with that content, where an object can be refilled."""
+    """The same object with that content, if it can be refilled."""
     kind = _kind(value)
     if issubclass(kind, (*PLAIN, itertools.count)):
         return content
@@ -233,7 +233,7 @@ def _kind(value: object) -> type[Any]:
 
 
 def picture(value: Any, seen: tuple[int, ...] = ()) -> str:
-    """A value as text that is equal for equal contents; the order in a container does not count."""
+    """A value as text that is equal for equal contents; the order in a container does not matter."""
     if id(value) in seen:
         return "…"
     within = (*seen, id(value))

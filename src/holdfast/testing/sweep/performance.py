@@ -1,4 +1,4 @@
-"""Performing a run once, from its start to its end, with the disturbances that were ordered."""
+"""Performs a run once, from start to end, with the requested disturbances."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Sent: TypeAlias = tuple[Channel[Any] | AnyUpdate[Any, Any], Any] | Duration
 
 @dataclass(slots=True)
 class Play:
-    """What is performed again and again."""
+    """What is performed repeatedly."""
 
     call: Call[Any]
     sent: Sequence[Sent]
@@ -45,12 +45,12 @@ class Play:
     memory: Memory = field(default_factory=lambda: Memory(()))
     outside: Memory = field(default_factory=lambda: Memory(()))
     calls: list[list[dict[str, Any]]] = field(default_factory=list[list[dict[str, Any]]])
-    """What each fake had been asked before."""
+    """The earlier calls of each fake."""
 
 
 @dataclass(slots=True)
 class Performed:
-    """One performance: the stage as it was left, how the run ended, what the outside looks like."""
+    """One performance: the stage afterwards, how the run ended, and the state of the outside."""
 
     stage: Stage
     ending: Ending
@@ -72,7 +72,7 @@ class Performance:
         self._sent: set[int] = set()
 
     def run(self, *, keeps_memory: bool = False) -> Performed:
-        """Performs it. `keeps_memory`: the process lives on from the performance before."""
+        """Performs it. `keeps_memory`: the process continues from the performance before."""
         play = self._play
         if not keeps_memory:
             play.memory.restore()
@@ -115,7 +115,7 @@ class Performance:
                 channel, value = item
                 self._sent.add(number)
                 if isinstance(channel, AnyUpdate):
-                    with suppress(UpdateTimeout, UpdateRefused, RunFinished):  # the journal says what became of it
+                    with suppress(UpdateTimeout, UpdateRefused, RunFinished):  # the journal has the outcome
                         run.update(channel, value, id=f"update-{number}")
                 elif isinstance(channel, Topic):
                     actor.publish(channel, value, id=f"message-{number}")

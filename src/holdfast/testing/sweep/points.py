@@ -1,4 +1,4 @@
-"""Where a run can be disturbed, and how each place is called.
+"""Where a run can be disturbed, and the name of each place.
 
 A point is a kind of disturbance and a place: the body of a step (`charge`, its second attempt `charge@2`) or a row of
 the journal (`row 3`), of the run that is swept or of a child (`charge of sweep/ship`). Its text is what reports print
@@ -34,7 +34,7 @@ MEANING: dict[Kind, str] = {
     "before": "the worker was killed before the body began",
     "after": "the worker was killed after the body had returned, before its outcome was durable",
     "lease lost in": "the lease was lost while the body ran",
-    "two workers in": "a second worker took the run over while the body ran, and the first one went on",
+    "two workers in": "a second worker took the run over while the body ran, and the first one continued",
     "late": "its outcome came after those of the other steps of the same moment",
     "before commit of": "the worker was killed before the row was written",
     "after commit of": "the worker was killed after the row was written",
@@ -52,7 +52,7 @@ CRASHES: tuple[Kind, ...] = (
     "before parts of",
     "after parts of",
 )
-"""What ends the process: everything it had in memory is gone."""
+"""Kinds that end the process: everything it had in memory is gone."""
 
 JOIN = " + "
 
@@ -74,12 +74,12 @@ class Point:
 
 
 def body_place(run: str, root: str, key: str, attempt: int) -> str:
-    """How the body of an attempt is called."""
+    """The name of the body of an attempt."""
     return f"{key}{f'@{attempt}' if attempt > 1 else ''}{_of(run, root)}"
 
 
 def row_place(run: str, root: str, ordinal: int) -> str:
-    """How a row is called."""
+    """The name of a row."""
     return f"row {ordinal}{_of(run, root)}"
 
 
@@ -88,7 +88,7 @@ def _of(run: str, root: str) -> str:
 
 
 def parse(text: str) -> tuple[Point, ...]:
-    """The points that a text names: one, or several that follow each other, joined by ` + `."""
+    """The points that a text names: one, or several in sequence, joined by ` + `."""
     return tuple(_parse(part.strip()) for part in text.split(JOIN))
 
 
@@ -103,5 +103,5 @@ def _parse(text: str) -> Point:
 
 
 def said(points: tuple[Point, ...]) -> str:
-    """The text of points that follow each other."""
+    """The text of points in sequence."""
     return JOIN.join(str(point) for point in points)

@@ -1,4 +1,4 @@
-"""Which of the author's functions a run may come to: those that are replayed, and those whose effects happen.
+"""The author's functions that a run may reach: those that are replayed, and those whose effects happen.
 
 A script names what it calls in its code. A machine and a flow do not: what they are made of is in their definitions,
 and a flow finds it by name among the components of its app.
@@ -60,8 +60,8 @@ def _called(spec: WorkflowSpec, registry: Registry) -> Iterator[WorkflowSpec]:
 
 
 def replayed_functions(specs: Iterable[WorkflowSpec]) -> list[Callable[..., Any]]:
-    """The author's functions that run again on every replay: bodies of workflows, and what they call that is no
-    step."""
+    """The author's functions that run again on every replay: bodies of workflows, and functions they call that are not
+    steps."""
     own = [function for spec in specs for function in (spec.function, *spec.replayed)]
     steps = {id(step.function) for step in named_by(own) if is_a(step, AnyStep)}
     return _authors([*own, *(x for x in named_by(own, without=steps) if id(x) not in steps)])

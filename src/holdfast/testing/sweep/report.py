@@ -1,4 +1,4 @@
-"""What a sweep found, for people and for tests."""
+"""The findings of a sweep, for people and for tests."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.core.plurals import counted
 
 
 class SweepFailed(AssertionError):
-    """A workflow does not survive what a sweep did to it; the message is the whole report."""
+    """A workflow does not survive a disturbance of a sweep; the message is the whole report."""
 
     def __init__(self, report: SweepReport) -> None:
         super().__init__(str(report))
@@ -77,7 +77,7 @@ class SweepReport:
             raise SweepFailed(self)
 
     def add(self, finding: Finding) -> None:
-        """Adds what was found; the same again is only counted."""
+        """Adds a finding; a repeated one is only counted."""
         for number, known in enumerate(self.findings):
             if (known.what, known.step) == (finding.what, finding.step):
                 self.findings[number] = _once_more(known)

@@ -1,8 +1,7 @@
-"""One performance of a run, with the disturbances that were ordered.
+"""The stage of one performance of a run, with the requested disturbances.
 
-The world of a performance is a memory store and a clock; the workers that come and go in it are simulations of their
-own (`actors`). A worker that is killed is never run again: its event loop stops in the middle of a callback, so nothing
-of it happens any more, as when a process is killed.
+A performance has a memory store and a clock; its workers are separate simulations (`actors`). A killed worker never
+runs again: its event loop stops in the middle of a callback, as when a process is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from holdfast.testing.sweep.points import Kind, Point
 
 
 class Killed(SystemExit):
-    """Ends an event loop at once: asyncio lets it pass."""
+    """Ends an event loop at once: asyncio does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +37,7 @@ class Execution:
 
 @dataclass(slots=True)
 class Stage:
-    """What one performance shares: the world, what is to happen in it, and what has happened."""
+    """What one performance shares: the store, the requested disturbances, and what has happened."""
 
     root: str
     ordered: tuple[Point, ...] = ()
@@ -48,7 +47,7 @@ class Stage:
     done: list[Point] = field(default_factory=list[Point])
     executions: list[Execution] = field(default_factory=list[Execution])
     notes: dict[str, str] = field(default_factory=dict[str, str])
-    """What was seen of the author's code, with what to do: a cancel swallowed, a clock read, an argument changed."""
+    """Observations about the author's code, with advice: a swallowed cancel, a clock read, a changed argument."""
     rows_at_crash: list[Row] = field(default_factory=list[Row])
     processes: int = 0
     landed: set[str] = field(default_factory=set[str])
@@ -63,7 +62,7 @@ class Stage:
         self.store = MemoryStore(self.clock)
 
     def meets(self, kind: Kind, place: str, step: str = "") -> bool:
-        """Notes that a point is passed, and says whether its disturbance is to happen now."""
+        """Records that a point is passed. Returns whether its disturbance happens now."""
         point = Point(kind, place, step)
         self.passed.append(point)
         if len(self.done) == len(self.ordered) or not self.ordered[len(self.done)].is_same(point):
@@ -74,7 +73,7 @@ class Stage:
         return True
 
     def kill_if(self, kind: Kind, place: str, step: str = "") -> None:
-        """Kills the worker if that was ordered."""
+        """Kills the worker if that was requested."""
         if self.meets(kind, place, step):
             raise Killed(str(self.done[-1]))
 
@@ -89,7 +88,7 @@ class Stage:
                 self.settled = {known for known in self.settled if known[0] != row.run}
 
     def note(self, what: str, advice: str) -> None:
-        """Something about the author's code, said once."""
+        """Records an observation about the author's code, once."""
         self.notes.setdefault(what, advice)
 
     def journal(self) -> list[Row]:
@@ -103,7 +102,7 @@ class Stage:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything ordered has happened."""
+        """Whether everything requested has happened."""
         return len(self.done) == len(self.ordered)
 
     @property

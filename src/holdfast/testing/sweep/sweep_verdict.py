@@ -1,4 +1,4 @@
-"""What is wrong with a performance, compared with one that nothing disturbed. Pure."""
+"""What is wrong with a performance, compared with an undisturbed one. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REPLAY = (
     "the body of a workflow runs again from its beginning after a crash: let it depend on its arguments, on the "
     "results of steps and on Holdfast's verbs (now(), rng(), uuid4()) only."
 )
-SETS = " The order of a set differs in every process: go through sorted(…)."
+SETS = " The order of a set differs in every process: iterate over sorted(…)."
 SAME_MOMENT = (
     "what comes at the same moment may come in any order after a crash: gather the results in the order of the calls "
     "(`asyncio.gather`, `each`) before you combine them."
@@ -35,7 +35,7 @@ _MISTAKES = {name for name in errors.__all__ if issubclass(getattr(errors, name)
 
 
 def at_rest(performed: Performed) -> list[Finding]:
-    """What is wrong with the run though nothing disturbed it."""
+    """What is wrong with the run without any disturbance."""
     ending, found = performed.ending, _noted(performed)
     journal = journal_lines(performed.stage.journal(), ROOT)
     if ending.paused:
@@ -61,7 +61,7 @@ def again(reference: Performed, performed: Performed) -> list[Finding]:
     differences = _differences(reference.ending, performed.ending)
     if not differences:
         return []
-    what = "a second run in the same process goes another way: the workflow keeps something in memory"
+    what = "a second run in the same process takes a different path: the workflow keeps something in memory"
     return [Finding(what, REPLAY, details=differences)]
 
 
@@ -81,14 +81,16 @@ def _compared(reference: Performed, performed: Performed) -> Iterator[Finding]:
         yield Finding(f"the run does not continue: it is {ending.status}", REPLAY, details=[ending.paused])
         return
     if performed.waiting:
-        yield Finding("the run does not end any more", details=[f"it is {performed.waiting}"])
+        yield Finding("the run no longer ends", details=[f"it is {performed.waiting}"])
         return
     if any(point.kind == "cancel after" for point in stage.done):
         if ending.status != "cancelled":
             yield Finding(f"the run was cancelled, and ended {ending.status}")
         return
     if not stage.is_over:
-        yield Finding("the run goes another way each time: a point of the first run was not met again", REPLAY)
+        yield Finding(
+            "the run takes a different path each time: a point of the first run was not reached again", REPLAY
+        )
         return
     if ending.is_in_doubt and not reference.ending.is_in_doubt:
         return  # a once=True step was cut off, and the workflow was told: what it makes of that is its own
@@ -96,12 +98,12 @@ def _compared(reference: Performed, performed: Performed) -> Iterator[Finding]:
     differences = _differences(reference.ending, ending)
     if differences:
         advice = SAME_MOMENT if stage.done[0].kind == "late" else REPEAT if step else REPLAY
-        what = f"the run ends in another way ({reference.ending.status}, then {ending.status})"
+        what = f"the run ends differently ({reference.ending.status}, then {ending.status})"
         yield Finding(what, advice, step, details=differences)
     for label, (picture, shown) in performed.outside.items():
         expected, wanted = reference.outside.get(label, (picture, shown))
         if picture != expected:
-            what = f"step {step} is not safe to repeat" if step else "effects are had twice, or not at all"
+            what = f"step {step} is not safe to repeat" if step else "effects happen twice, or not at all"
             yield Finding(what, REPEAT, step, details=[f"{label} is {shown}", f"undisturbed it is {wanted}"])
             return
 

@@ -1,8 +1,8 @@
-"""Steps with `tx=True` in a sweep: what they write is there exactly when their outcome is.
+"""Steps with `tx=True` in a sweep: what they write exists exactly if their outcome does.
 
-A sweep has no database, so such a step is faked, and what its fake keeps stands for the tables. It is treated as a
-transaction treats them: what a body changed is put aside when it returns, and comes to be when the turn that holds its
-outcome is written; an attempt that fails, is cut off or is fenced leaves nothing. One at a time, as with one file.
+A sweep has no database, so such a step is faked, and the fake's state represents the tables. It behaves like a
+transaction: changes of a body are set aside when it returns, and applied when the turn with its outcome is written; an
+attempt that fails, is cut off or is fenced leaves nothing. One at a time, as with one file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.testing.sweep.memory import Memory
 
 
 class Joined:
-    """A transaction of a sweep: what its body changed, put aside until it is committed."""
+    """A transaction of a sweep: what its body changed, set aside until it is committed."""
 
     connection: None = None
 
@@ -32,7 +32,7 @@ class Joined:
         self.changes: Memory | None = None
 
     async def commit(self, turn: Commit | None = None) -> Settlement:
-        """With the turn, if that is written: then what was put aside comes to be at the same moment."""
+        """Commits with the turn, if that is written: the changes are applied at the same moment."""
         assert turn is not None
         verdict = await self._write(turn, self._apply)
         if not isinstance(verdict, Unread):
@@ -44,17 +44,17 @@ class Joined:
             self.changes.restore()
 
     async def roll_back(self) -> None:
-        """Nothing of it comes to be."""
+        """Drops the changes."""
         self.give_up()
 
     def give_up(self) -> None:
-        """The same."""
+        """Drops the changes."""
         if self.is_open:
             self.is_open = False
             self._busy.release()
 
     def interrupt(self) -> None:
-        """There is no server to be asked."""
+        """Does nothing: there is no server."""
 
 
 def joined(declared: StepSpec, chosen: StepSpec, outside: Memory) -> StepSpec:

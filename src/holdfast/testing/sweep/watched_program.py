@@ -70,7 +70,7 @@ class WatchedProgram:
         return self._inner.close()
 
     def _look(self, commands: Sequence[c.Command]) -> None:
-        """What only the program knows about its end."""
+        """Checks what only the program knows about its end."""
         if not commands or not isinstance(commands[-1], c.Complete | c.Stop):
             return
         if getattr(self._inner, "has_swallowed_cancel", False):
@@ -83,5 +83,5 @@ class WatchedProgram:
         for name in left if isinstance(commands[-1], c.Complete) else ():
             self._stage.note(
                 f"the workflow returned while its task {name} was not done",
-                "What it had still to do is never done. Await it, or use `async with asyncio.TaskGroup()`.",
+                "The rest of that task never runs. Await it, or use `async with asyncio.TaskGroup()`.",
             )

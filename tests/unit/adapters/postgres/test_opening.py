@@ -246,7 +246,7 @@ async def test_two_stores_joined_in_one_transaction_count_each_for_itself() -> N
     [
         ('connection to server at "127.0.0.1", port 1 failed: Connection refused', "Is the server running"),
         ("failed to resolve host 'x': [Errno -2] Name or service not known", "Is the name of the host right"),
-        ("connection timeout expired", "Is the host in reach"),
+        ("connection timeout expired", "Is the host reachable"),
         ("fe_sendauth: no password supplied", "PGPASSWORD"),
         ('FATAL: password authentication failed for user "me"', "Check the user and the password"),
         ('FATAL: no pg_hba.conf entry for host "h", user "u", database "d"', "pg_hba.conf"),

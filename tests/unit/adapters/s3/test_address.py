@@ -27,7 +27,7 @@ def test_an_address_names_a_bucket() -> None:
         ("s3://bucket/a//b", "the prefix is made of"),
         ("s3://bucket/../b", "the prefix is made of"),
         ("s3://bucket/a%0ab", "the prefix is made of"),
-        ("s3://bucket/a#b", "nothing behind a #"),
+        ("s3://bucket/a#b", "no part after a #"),
         ("s3://bucket?endpoint=ftp://host", "the endpoint is an address"),
         ("s3://bucket?endpoint=http://", "the endpoint is an address"),
     ],

@@ -37,6 +37,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # apsw reports what a VFS method raised
 @pytest.mark.parametrize(("verb", "code", "stays"), FAULTS)
 @pytest.mark.parametrize("number", [1, 2, 3, 5])

@@ -41,7 +41,7 @@ SAID: list[tuple[facts.Fact, int, str]] = [
         "run r: paused (diverged): it asks. More: holdfast show r",
     ),
     (facts.RunFenced(*WHO, "fenced by epoch 4"), logging.WARNING, "run r: fenced by epoch 4; dropped"),
-    (facts.RunPutOff("r", "contended", "worker v holds it"), logging.INFO, "run r: left alone, worker v holds it"),
+    (facts.RunPutOff("r", "contended", "worker v holds it"), logging.INFO, "run r: not touched, worker v holds it"),
     (facts.RunPutOff("r", "missing definition", "no code"), logging.WARNING, "run r: put off, no code"),
     (
         facts.SignalLost(*WHO, "signal go to run s", "ended"),

@@ -117,7 +117,7 @@ def test_what_is_wrong_is_said_with_the_line_of_the_step() -> None:
 
 REFUSED: list[tuple[Callable[[Any], object], str]] = [
     (lambda f: f.call("a b\n", "m.f"), "control character"),
-    (lambda f: (f.call("a", "m.f"), f.call("a", "m.f")), "is there twice"),
+    (lambda f: (f.call("a", "m.f"), f.call("a", "m.f")), "appears twice"),
     (lambda f: f.call("a", "m.f", otherwise=1), "give when= too"),
     (lambda f: f.call("a", "m.f", when="yes"), "is a condition"),
     (lambda f: f.call("a", "m.f", limit=3), "limit= is for each="),

@@ -14,6 +14,7 @@ from tests.support.examples import examples
 from tests.unit.authoring.flow.definitions import definitions
 
 
+@pytest.mark.slow
 @given(definitions())
 @examples(1000, few=150)
 def test_a_definition_comes_back_exactly(definition: Definition) -> None:

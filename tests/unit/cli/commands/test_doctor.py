@@ -59,7 +59,7 @@ def test_what_recovery_met_is_shown() -> None:
     ((state, text),) = found(contended)
     assert (state, text.partition(";")[0]) == ("ok", "w1: left 1 run to workers that had them first")
     assert text.endswith("the last: run r1, worker w2 holds it")
-    damaged = contended.with_one("undecodable", "r2", "the checksum of row 3 does not hold", now)
+    damaged = contended.with_one("undecodable", "r2", "the checksum of row 3 does not match", now)
     ((state, text),) = found(damaged)
     assert state == "warning"
     assert "paused 1 run that cannot be read; run r2: the checksum of row 3" in text
@@ -70,7 +70,7 @@ def test_what_recovery_met_is_shown() -> None:
     assert state == "warning"
     assert text == (
         "w1: left 21 runs to workers that had them first, paused 1 run that cannot be read, put off 1 run whose code "
-        "it does not have; run r3: no worker has it; run r2: the checksum of row 3 does not hold"
+        "it does not have; run r3: no worker has it; run r2: the checksum of row 3 does not match"
     )
 
 

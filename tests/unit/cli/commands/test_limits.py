@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from holdfast.client.limits import BusyLineView, PlaceHolder
 from holdfast.core.limit import Rule
 from holdfast.upkeep.limit_book import declare
 from tests.unit.cli.conftest import Cli
@@ -37,6 +38,7 @@ def test_limits_are_listed_and_acted_upon(cli: Cli, caplog: pytest.LogCaptureFix
     assert "paused: maintenance" in cli.ok("limits", "pause", "api", "--reason", "maintenance")
     assert "declared" in cli.ok("limits", "resume", "api")
     assert cli.ok("limits", "show", "api") == ""
+    assert cli.ok("limits", "show", "api", "--busiest") == ""
 
 
 def test_what_is_wrong_is_said(cli: Cli) -> None:
@@ -46,3 +48,18 @@ def test_what_is_wrong_is_said(cli: Cli) -> None:
     assert "is not a rate" in cli("limits", "set", "api", "--rate", "50/x").error
     assert "at_once=0 is not" in cli("limits", "set", "customer", "--at-once", "0").error
     assert "nothing to set" in cli("limits", "set", "api").error
+
+
+def test_the_busiest_keys_name_who_holds_them(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: a line each: key, held, waiting, next, then run and step of each place; with --json an object each."""
+    make(cli)
+
+    async def busiest(*_: object) -> list[BusyLineView]:
+        places = (PlaceHolder("order-1", "price"), PlaceHolder("order-2", "price:1"))
+        return [BusyLineView(key="acme", held=2, waiting=7, next=None, places=places)]
+
+    monkeypatch.setattr("holdfast.client.limits.busiest", busiest)
+    shown = cli.ok("limits", "show", "customer", "--busiest").rstrip("\n")
+    assert shown.split("\t") == ["acme", "2", "7", "", "order-1 price, order-2 price:1"]
+    (one,) = [json.loads(line) for line in cli.ok("limits", "show", "customer", "--busiest", "--json").splitlines()]
+    assert (one["key"], one["places"][1]) == ("acme", {"run": "order-2", "step": "price:1"})

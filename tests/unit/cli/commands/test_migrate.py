@@ -5,13 +5,13 @@ from __future__ import annotations
 from tests.unit.cli.conftest import Cli
 
 
-def test_a_schema_is_checked_and_brought_up_to_date(cli: Cli) -> None:
+def test_a_schema_is_checked_and_migrated(cli: Cli) -> None:
     """Contract: --check changes nothing and exits with 1 while something is missing; migrate makes it, once."""
     check = cli("migrate", "--check")
     assert check.code == 1
     assert "schema version 0" in check.out
     assert not (cli.folder / "store.db").exists()
-    assert "brought from version 0" in cli.ok("migrate")
+    assert "migrated from version 0" in cli.ok("migrate")
     assert "up to date" in cli.ok("migrate")
     assert "up to date" in cli.ok("migrate", "--check")
     shown = cli("migrate", "--json").json

@@ -35,6 +35,22 @@ def test_a_failed_run_shows_its_error_on_its_line(cli: Cli) -> None:
     assert line.endswith("ValueError: no money second")
 
 
+def test_runs_are_found_by_their_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: failed runs whose error contains the text; where the search stops, it says how far it got."""
+    for name, text in (("r1", "connection refused"), ("r2", "no money"), ("r3", "Refused again")):
+        cli.start("fails", f"text={text}", "--id", name)
+        cli.finish(name)
+    assert ids(cli.ok("runs", "--error", "refused")) == ["r3", "r1"]
+    assert ids(cli.ok("runs", "--error", "refused", "--prefix", "r1")) == ["r1"]
+    assert "leave out --error" in cli("runs", "--error", "refused", "--count").error
+    monkeypatch.setattr("holdfast.client.run_errors.LOOKED", 1)
+    monkeypatch.setattr("holdfast.cli.commands.runs.MOST_LOOKED", 2)
+    stopped = cli("runs", "--error", "connection")
+    assert (ids(stopped.out), stopped.err.partition("more: --after ")[0]) == ([], "looked at 2 failed runs; ")
+    cursor = stopped.err.rpartition(" ")[2].strip().strip("'")
+    assert ids(cli.ok("runs", "--error", "connection", "--after", cursor)) == ["r1"]
+
+
 def test_runs_are_counted_by_status(cli: Cli) -> None:
     """Contract: those that the filter lets through; statuses without runs are left out."""
     for name in "ab":

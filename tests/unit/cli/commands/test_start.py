@@ -16,7 +16,7 @@ def test_a_run_is_replaced(cli: Cli) -> None:
 
 
 def test_a_burst_is_one_run(cli: Cli) -> None:
-    """Contract: --debounce and --max-wait give every start of the burst one run; without --unique it is refused."""
+    """Contract: with --debounce every start of a burst returns the same run; without --unique it is refused."""
     options = ("--unique", "x", "--debounce", "1h", "--max-wait", "2h")
     run = cli.start("hello", "name=x", *options)
     again = cli("start", "shop:app", "hello", "name=y", *options, "--json")

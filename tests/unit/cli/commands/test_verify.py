@@ -16,7 +16,7 @@ def test_a_sound_store_is_verified(cli: Cli) -> None:
     cli.start("hello", "name=x", "--id", "open")
     whole = cli("verify", "--json")
     assert (whole.code, whole.json["runs"], whole.json["problems"]) == (0, 4, [])
-    assert cli.ok("verify").startswith(f"4 runs, {whole.json['rows']} journal rows: all hold")
+    assert cli.ok("verify").startswith(f"4 runs, {whole.json['rows']} journal rows: no problems")
     one = cli("verify", "open", "--json").json
     assert (one["runs"], one["rows"], one["problems"], one["notes"]) == (1, 1, [], [])
     assert "claims" in " ".join(one["unchecked"])
@@ -54,11 +54,11 @@ def test_what_does_not_hold_is_named(cli: Cli, statement: str, words: list[str])
     [line, verdict] = answer.out.splitlines()
     assert line.startswith("run victim")
     assert all(word in line for word in words), line
-    assert verdict.endswith("1 does not hold")
+    assert verdict.endswith("1 problem")
 
 
 def test_a_damaged_message_is_named_and_dropped(cli: Cli) -> None:
-    """Contract: `verify` names its number, `messages drop` drops it, and then all holds."""
+    """Contract: `verify` names its number, `messages drop` drops it, and then there are no problems."""
     cli.start("hello", "name=x", "--id", "open")
     cli.ok("signal", "open", "go", "7")
     change(cli, "UPDATE inbox SET body = CAST(replace(body, '7', '8') AS BLOB)")

@@ -21,7 +21,7 @@ async def test_a_worker_says_that_it_makes_a_new_store(tmp_path: Path, caplog: p
     assert caplog.messages == []
     await tell_of_new_store(url)
     (said,) = caplog.messages
-    assert said.startswith(f"making a new, empty store: there is none at {url} yet.")
+    assert said.startswith(f"creating a new, empty store: there is none at {url} yet.")
     caplog.clear()
     await (await open_sqlite(url)).close()
     await tell_of_new_store(url)

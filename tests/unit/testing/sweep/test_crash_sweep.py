@@ -13,6 +13,8 @@ from holdfast.testing import Fake, SweepFailed, crash_sweep
 from tests.support.flows import flow
 from tests.unit.testing.sweep import stories as s
 
+pytestmark = pytest.mark.slow
+
 sweep = partial(crash_sweep, processes=0)
 """A sweep that replays in no other process: three fresh interpreters cost more than all the rest of a sweep."""
 
@@ -65,7 +67,6 @@ def test_a_careful_workflow_survives_everything() -> None:
     }
 
 
-@pytest.mark.slow
 def test_pairs_of_crashes() -> None:
     """Contract: a second disturbance after the first one, all or so many."""
     fakes = [Fake(s.bank, s.Bank())]
@@ -169,7 +170,6 @@ def test_what_is_too_large_for_the_journal() -> None:
     assert not report.skipped
 
 
-@pytest.mark.slow
 def test_sync_workflows() -> None:
     crash_sweep(s.report.call(3)).assert_ok()
 
@@ -207,7 +207,6 @@ def test_bad_arguments_are_refused() -> None:
         crash_sweep(s.careless(5), pairs=-1)
 
 
-@pytest.mark.slow
 def test_twenty_steps(record_property: Callable[[str, object], None]) -> None:
     """Contract: every point of a workflow of twenty steps is tried in seconds."""
     report = crash_sweep(s.many(20), fakes=[Fake(s.bank, s.Bank())], processes=1)

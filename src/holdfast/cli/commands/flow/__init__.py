@@ -1,4 +1,4 @@
-"""`holdfast flow …`: flow files checked, drawn and run."""
+"""`holdfast flow …`: checks, draws and runs flow files."""
 
 from __future__ import annotations
 
@@ -26,6 +26,5 @@ class FlowGroup(LazyGroup):
 command: FlowGroup = FlowGroup(
     "flow",
     help="Flows: workflows written as YAML or JSON. Check, draw and run their files.",
-    epilog="A flow calls steps and workflows of an app; MODULE:APP says which, and may be left out where the "
-    "configuration names it.",
+    epilog="A flow calls steps and workflows of an app: MODULE:APP, or the app that the configuration names.",
 )

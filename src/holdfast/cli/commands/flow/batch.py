@@ -1,4 +1,4 @@
-"""`holdfast flow batch`: runs a flow file over the lines of a file; the same command resumes it."""
+"""`holdfast flow batch`: runs a flow file over the lines of a file. Running it again resumes it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def command(
     is_only_client: bool,
     is_json: bool,
 ) -> int:
-    """Run a flow FILE once for each line of a file, with the steps and workflows of an app; results go to another.
+    """Run a flow FILE once for each line of a file, with the steps and workflows of an app, and write the results to
+    another file.
 
-    The same command resumes where it stopped: items that have ended do not run again. A line that does not fit
-    the flow's input starts nothing. The exit code is 1 if any item failed.
+    The same command resumes where it stopped: items that have ended do not run again. If a line does not match the
+    flow's input, nothing starts. The exit code is 1 if any item failed.
 
     \b
       holdfast flow batch order.yaml shop:app --inputs orders.jsonl --out results.jsonl -c 50

@@ -1,4 +1,4 @@
-"""`holdfast flow check`: what is wrong with a flow file."""
+"""`holdfast flow check`: reports what is wrong with a flow file."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from holdfast.errors import Problem
 def command(file: Path, target: str | None, is_json: bool) -> int:
     """Check a flow FILE (YAML, or JSON if it is named so) and print every problem with its line and column.
 
-    With an app, what the flow calls is checked too: that it is there, and takes what it is given. Exit code 0: nothing
-    is wrong (there may be warnings). 1: something is.
+    With an app, the command also checks that the steps and workflows the flow calls exist and accept their arguments.
+    Exit code 0: no problems (there may be warnings). 1: problems.
     """
     app = _app(target)
     checked = check_file(file, None if app is None else catalog_of(app))
@@ -42,7 +42,7 @@ def command(file: Path, target: str | None, is_json: bool) -> int:
 
 
 def _app(target: str | None) -> App | None:
-    """The app that was named or is configured; None if there is none."""
+    """The app that was named or is configured, or None."""
     loaded = load()
     is_known = target or loaded.settings.app or loaded.settings.discover
     return app_to_serve(target, loaded) if is_known else None

@@ -1,4 +1,4 @@
-"""`holdfast flow run`: a flow file, run to its end by a worker of its own."""
+"""`holdfast flow run`: runs a flow file to its end with its own worker."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def _run(
 
 
 async def start_by_hand(app: App, call: Call[Any], id: str | None, actor: str | None) -> Run[Any]:
-    """Starts it in the name of who types."""
+    """Starts the run in the name of the operator."""
     client = client_for(await app.client(), actor)
     run = await client.start(call, StartOptions(id=id, by_hand=True))
     audited(client.actor, "start", run.id, call.spec.name)
@@ -107,7 +107,7 @@ async def start_by_hand(app: App, call: Call[Any], id: str | None, actor: str | 
 
 
 def variables_of(given: tuple[tuple[str, str], ...]) -> dict[str, Any]:
-    """What `--var` gave, by name."""
+    """The variables given with `--var`, by name."""
     found: dict[str, Any] = {}
     for name, text in by_name(given, "variable").items():
         data = read_text(text, f"--var {name}")

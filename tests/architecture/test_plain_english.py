@@ -1,0 +1,100 @@
+"""Words that make a sentence hard to read, and docstrings that say nothing. See CONTRIBUTING, "Style".
+
+A word list cannot judge English. It only keeps out the turns of phrase that were once in every second file here.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.source import ROOT, parse, python_files, shown
+
+INSTEAD = {
+    r"whoever": "name it: the worker that, the caller that",
+    r"somebody": "name it: another worker, a caller, a person",
+    r"so many": "that many, the maximum number of",
+    r"(begin|begins|began|start|starts|counts|counted|made|make|makes) anew": "again, restart",
+    r"mended": "fixed",
+    r"go(es)? on(?! (a|the) )": "continue, resume",
+    r"lets? go of": "release, close",
+    r"(is|are) no \w+ of": "is not a … of",
+    r"what became of": "the outcome of",
+    r"is it(self|s) own matter": "say what happens",
+}
+PATTERNS = {re.compile(rf"\b{words}\b", re.IGNORECASE): advice for words, advice in INSTEAD.items()}
+EMPTY = {"Nothing.", "Once more.", "And no longer.", "Likewise.", "The same.", "All of it.", "All of them.", "Refuses."}
+PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "dev.py")
+EXEMPT = {"specification.md", "reliability.md", "deviations.md", "migrations.py", "stream_tables.py"}
+"""Generated pages that quote the documents they compare with, and SQL that was published and never changes."""
+
+
+def odd_words(text: str) -> Iterator[tuple[int, str]]:
+    """Line and advice for each odd turn of phrase."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for pattern, advice in PATTERNS.items():
+            if found := pattern.search(line):
+                yield number, f"{found[0]!r}: {advice}"
+
+
+def empty_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of each docstring that says nothing."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            said = ast.get_docstring(node)
+            if said in EMPTY:
+                yield node.lineno, f"{said!r}: say what the caller needs, or leave it out"
+
+
+def pages() -> list[Path]:
+    docs = list((ROOT / "docs").rglob("*.md"))
+    found = [*docs, *(ROOT / name for name in PAGES), *python_files("src", "examples", "benchmarks")]
+    return sorted(path for path in found if path.name not in EXEMPT)
+
+
+def test_no_page_or_source_has_an_odd_turn_of_phrase() -> None:
+    """Contract: what people read uses the common word."""
+    found = [
+        f"{shown(path, line)} {problem}"
+        for path in pages()
+        for line, problem in odd_words(path.read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_no_docstring_says_nothing() -> None:
+    """Contract: a docstring adds something to the name."""
+    found = [
+        f"{shown(path, line)} {problem}"
+        for path in python_files("src")
+        for line, problem in empty_docstrings(parse(path))
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "whoever claims the run",
+        "a run begins anew",
+        "at most so many.",
+        "let a paused run go on",
+        "Foo is no state of it",
+        "lets go of the connection",
+    ],
+)
+def test_an_odd_turn_of_phrase_is_found(line: str) -> None:
+    assert list(odd_words(line))
+
+
+@pytest.mark.parametrize("line", ["a column goes on a separate line", "the run continues", "there is no state"])
+def test_plain_words_are_left_alone(line: str) -> None:
+    assert not list(odd_words(line))
+
+
+def test_an_empty_docstring_is_found() -> None:
+    assert list(empty_docstrings(ast.parse('def f():\n    """Once more."""')))
