@@ -214,6 +214,9 @@ app = App("memory://", workflows=[fulfil, ship, reprice, forever])
 
 async def main(order: Order) -> None:
     run = assert_type(await app.start(fulfil(order), id="order-42"), Run[str])
+    assert_type(await app.start(fulfil(order), unique="42", if_exists="replace"), Run[str])
+    assert_type(await app.start(fulfil(order), unique="42", debounce="30s", max_wait=300), Run[str])
+    assert_type(await app.collect(fulfil, order, into="orders", within="1s", most=10), Run[str])
     assert_type(await app.start(elsewhere(order)), Run[int])
     await run.signal(approved, True)
     assert_type(await run.status(), Status)
