@@ -19,7 +19,7 @@ PAGE = 200
 
 
 async def of_streams(store: Store, run: str, rows: Sequence[Row], contents: Contents) -> list[str]:
-    """Every row of every stream, and what became of the attempts that sent parts."""
+    """Every row of every stream, and the outcomes of the attempts that sent parts."""
     ends = await store.streams_of(run)
     problems: list[str] = []
     for name in ends:
@@ -59,7 +59,7 @@ def _of_spans(rows: Sequence[Row], stored: Iterable[tuple[str, StoredSpan]], end
             yield f"stream {name!r}: attempt {span[1]} of step {span[0]!r} sent no parts {span[2]} to {span[3] - 1}"
     for name, span in sorted(told - known):
         if name in ends:
-            yield f"stream {name!r}: it is not there what became of attempt {span[1]} of step {span[0]!r}"
+            yield f"stream {name!r}: the outcome of attempt {span[1]} of step {span[0]!r} is missing"
     for name, span in sorted(told & known):
         if name in ends and span[3] > ends[name]:
             yield f"stream {name!r}: parts {ends[name]} to {span[3] - 1} are not there"

@@ -151,7 +151,7 @@ class Started(Carrier, frozen=True, tag="started", kw_only=True):
     share: str = ""  # what it competes as in its queue, see `core.gate`; "": its workflow
     after: tuple[str, ...] = ()  # runs that must have ended before it begins
     latest: Instant | None = None  # inputs that are given before it begins put that off until then at most
-    most: int = 0  # with so many inputs it begins at once; 0: any number
+    most: int = 0  # with that many inputs it begins at once; 0: any number
 
 
 class Segment(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -50,5 +50,5 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     snapshot: Snapshot | None
     answers: list[StoredAnswer] = []
     spans: list[tuple[str, StoredSpan]] = []
-    """By name of the stream: what became of attempts that sent parts."""
+    """The outcomes of attempts that sent parts, by stream."""
     problems: tuple[str, ...] = ()

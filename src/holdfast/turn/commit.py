@@ -82,7 +82,7 @@ def finish(
 
 
 def spans_of(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
-    """What became of the attempts of this turn that sent parts to streams."""
+    """The outcomes of this turn's attempts that sent parts to streams."""
     found: tuple[StepSpan, ...] = ()
     for event in inputs:
         if isinstance(event, e.StepCompleted | e.StepFailed | e.AttemptFailed) and event.sent:
