@@ -49,7 +49,7 @@ async def test_the_same_id_is_one_request(world: World) -> None:
                     await app.start(hello(name), if_exists="reject", **options)
         with pytest.raises(Conflict, match="of workflow 'hello'"):
             await app.start(parent("x"), id="a", if_exists="return")
-        wrong: Any = "replace"
+        wrong: Any = "merge"
         with pytest.raises(InvalidInput, match="'return'"):
             await app.start(hello("x"), if_exists=wrong)
         assert len([view async for view in app.runs()]) == 2

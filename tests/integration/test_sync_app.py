@@ -195,8 +195,6 @@ def test_errors_come_as_themselves(tmp_path: Path) -> None:
     with pytest.raises(NotInRun, match=r"app\.start\(small\.call"):
         small(1)
     with pytest.raises(NotAllowedHere, match="works inside a run only"):
-        add.call(1)  # type: ignore[unused-awaitable]
-    with pytest.raises(NotAllowedHere, match="works inside a run only"):
         add.options(key="k").call(1)  # type: ignore[unused-awaitable]
     assert add.options(key="k")(1) == 2, "outside a run a step is the plain function"
     with pytest.raises(NotInRun, match=r"gather\(\)"):

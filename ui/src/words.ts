@@ -28,6 +28,7 @@ export function phrase(o: Occupation, now: number): string {
     case 'child':
       return `waiting for child ${o.name} (${o.detail ?? ''})${rest}`;
     case 'start':
+      if (o.detail) return `begins after the end of run ${o.detail}`;
       return until !== null && until > now ? `starts ${when(until, now)}` : 'waiting for a worker';
     case 'pass':
       return `failed, pass ${attempt}${of} begins ${when(until, now)}${why}`;

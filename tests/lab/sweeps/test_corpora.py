@@ -30,7 +30,7 @@ SAID = {
     "the environment": "the workflow calls os.environ",
     "a file": "the workflow calls open()",
     "the order of a set": "in another process the run takes a different path",
-    "a counter in a module": "a second run in the same process goes another way",
+    "a counter in a module": "a second run in the same process takes a different path",
     "a cache that a step fills and the workflow reads": "the run ends differently",
     "a missing await": "the code is wrong: NotAwaited",
     "a task left behind": "the workflow returned while its task _twice was not done",
