@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from holdfast import App, Signal
+from holdfast.authoring.script.named import named_by
 from holdfast.cli.root import run
 from holdfast.ports.runs import Filter
+from holdfast.worker.line_loop import rules_of
 
 SHOP = """
 from __future__ import annotations
@@ -163,6 +165,18 @@ async def once_is_scheduled(app: App) -> None:
 
     shop: Any = sys.modules["shop"]
     await app.schedule(Schedule("once", shop.reprice(["sku-9"]), at=[datetime.now(UTC) + timedelta(hours=1)]))
+
+
+async def all_is_declared(app: App) -> None:
+    """A worker declares its schedules and limits a moment after it has started."""
+    store = (await app.client()).store
+    limits = rules_of(named_by(app.registry.bodies())).keys()
+    async with asyncio.timeout(20):
+        while True:
+            known = {each.name for each in await store.schedules()}
+            if app.declared.keys() <= known and limits <= {each.name for each in await store.limits()}:
+                return
+            await asyncio.sleep(0.005)
 
 
 _people: set[asyncio.Task[None]] = set()

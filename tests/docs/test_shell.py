@@ -109,6 +109,7 @@ def test_what_a_page_says_to_type_works(
     async def play() -> None:
         app = load_app(scene.app, tmp_path)
         async with app.worker(poll="20ms"):
+            await scenes.all_is_declared(app)
             for line in lines:
                 words = said(line)
                 await scene.before(" ".join(words or []))(app)
