@@ -22,7 +22,7 @@ from holdfast.ports.store import Store
 ERROR = 200
 """Characters of an error that a list shows."""
 
-LOOKED = 500
+LOOKED = 200
 """Runs that one question looks at."""
 
 LONGEST = 200
