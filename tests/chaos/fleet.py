@@ -99,8 +99,7 @@ class Fleet:
 
     async def cut_off(self, id: str, number: signal.Signals) -> tuple[set[str], float]:
         """Sends the signal to a busy worker: the runs it had in hand, and when."""
-        await self.is_busy(id)
-        process = self.workers[id]
+        process = await self._halted(id)
         os.kill(process.pid, number)
         at = time.monotonic()
         if number is signal.SIGKILL:
@@ -109,6 +108,16 @@ class Fleet:
             process.stdout.close()
             del self.workers[id]
         return self.under_way(process.pid), at
+
+    async def _halted(self, id: str) -> subprocess.Popen[str]:
+        """The worker, stopped with runs in hand: while it works, its bodies may end between a look and a signal."""
+        process = self.workers[id]
+        while True:
+            await self.is_busy(id)
+            os.kill(process.pid, signal.SIGSTOP)
+            if self.under_way(process.pid):
+                return process
+            os.kill(process.pid, signal.SIGCONT)
 
     async def pause(self, id: str) -> tuple[set[str], float]:
         """Stops a busy worker in its tracks, as `cut_off` does, but not in the middle of a write: a process that is
@@ -139,10 +148,11 @@ class Fleet:
     async def handed_over(self, id: str) -> list[float]:
         """Stops a busy worker with SIGTERM: how long its runs waited between their last body there and the next one
         elsewhere."""
-        await self.is_busy(id)
-        process = self.workers.pop(id)
+        process = await self._halted(id)
+        del self.workers[id]
         runs = self.under_way(process.pid)
         process.terminate()
+        os.kill(process.pid, signal.SIGCONT)
         await asyncio.to_thread(end, process)
         assert process.returncode == 0
 
