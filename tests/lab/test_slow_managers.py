@@ -70,6 +70,15 @@ def test_healthy_fleets(first: int, rng: Random) -> None:
         assert not problems, f"seed {seed}: {problems[0]}"
 
 
+def test_a_wait_for_a_place_is_no_slow_start() -> None:
+    """Promise: where a queue has one place, runs may begin late, and the fleet is healthy all the same."""
+    world = healthy.drawn(700000002900)
+    assert world.scenario.at_once == 1
+    assert not world.problems()
+    waiting = max(world.first_bodies[run.id] - run.starts_at for run in world.scenario.runs if run.id == "run-1")
+    assert waiting > healthy.OF_THE_STORE
+
+
 # -- it would notice ---------------------------------------------------------------------------------------------------
 
 

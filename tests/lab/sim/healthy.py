@@ -61,7 +61,11 @@ class HealthyWorld(World):
             yield attempt
 
     def waits(self) -> list[float]:
-        """Seconds from the start of each run to its first body, of those whose first deed is a step."""
+        """Seconds from the start of each run to its first body, of those whose first deed is a step.
+
+        None if the queue has places: a run may rightly wait until another one ends."""
+        if self.scenario.at_once:
+            return []
         plans = [plan for plan in self.scenario.runs if begins_with_a_step(plan)]
         return sorted(self.first_bodies[plan.id] - plan.starts_at for plan in plans if plan.id in self.first_bodies)
 
