@@ -86,7 +86,8 @@ class HealthyWorld(World):
 
 def begins_with_a_step(plan: RunPlan) -> bool:
     """Whether its first body begins as soon as a worker has it, and nobody is in between."""
-    return bool(plan.plan) and plan.plan[0][0] == "step" and not (plan.delay or plan.items or plan.is_disturbed)
+    is_held_up = plan.delay or plan.items or plan.is_disturbed or plan.pauses_at >= 0
+    return bool(plan.plan) and plan.plan[0][0] == "step" and not is_held_up
 
 
 def drawn(seed: int) -> HealthyWorld:
