@@ -100,7 +100,7 @@ def drawn(seed: int) -> HealthyWorld:
     forgets = not scenario.losses and rng.random() < 0.4
     if forgets:  # an operator may rightly take a run from a holder that the store takes for dead, and cut its body off
         for run in scenario.runs:
-            run.pauses_at = run.kills_at = -1.0
+            run.pauses_at = run.kills_at = run.cancels_at = run.cancels_again_at = -1.0
     return HealthyWorld(seed, scenario, forgets=forgets)
 
 
