@@ -273,4 +273,4 @@ def _place(waiter: Waiter) -> tuple[int, float]:
 
 def _sleeps(run: RunRow, now: int) -> bool:
     is_due = run.available_at is not None and micros(run.available_at) <= now
-    return not run.instance and not is_due
+    return not run.instance and run.status in _OPEN and not is_due

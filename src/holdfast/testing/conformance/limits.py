@@ -224,6 +224,20 @@ class LimitsSuite(Suite):
         await drop(world, second)
         assert await ask(world, resumed, demand("api", ONE))
 
+    async def test_a_woken_run_that_is_paused_has_had_its_turn(self, world: World) -> None:
+        """Contract: a run that is paused after it was woken holds nobody up when it is resumed and asks for nothing."""
+        holder = await world.held_run("r0")
+        assert await ask(world, holder, demand("api", ONE))
+        await waits(world, "r1")
+        await drop(world, holder)
+        woken = await world.holder("r1")
+        await woken.commits(e.Paused(reason="operator"), park=Park(None))
+        world.clock.advance(2.5)
+        await world.store.tend_limits()
+        taken = await world.store.take("r1", instance="i1")
+        await (await world.reader(taken.run)).commits(e.Resumed())  # type: ignore[union-attr]
+        assert await ask(world, await world.held_run("r2"), demand("api", ONE))
+
     async def test_a_waiter_that_does_not_come_is_passed(self, world: World) -> None:
         """Contract: a run that no worker claims does not block its line."""
         holder = await world.held_run("r0")
