@@ -58,8 +58,8 @@ Send = Callable[[schemathesis.Case[Any]], httpx.Response]
 
 @pytest.fixture(scope="module")
 def send() -> Iterator[Send]:
-    """Sends a case to the server on an event loop of this thread. schemathesis's own way starts a thread with a loop for
-    every case, and each of its hand-overs waits until the machine gets to it."""
+    """Sends a case to the server on an event loop of this thread. schemathesis itself asks through another thread, and
+    each hand-over waits until the machine gets to it."""
     app = App("memory://", workflows=[hello, approval, payment, fails])
     transport = httpx.ASGITransport(Server(app, tokens=TOKENS, allowed_hosts=["*"]), raise_app_exceptions=False)
     client = httpx.AsyncClient(transport=transport, trust_env=False)
