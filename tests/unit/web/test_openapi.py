@@ -67,8 +67,11 @@ def send() -> Iterator[Send]:
 
         def sent(case: schemathesis.Case[Any]) -> httpx.Response:
             made = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1:7070")).prepare()
-            asked = httpx.Request(str(made.method), str(made.url), headers=[*made.headers.items()], content=made.body)
-            return runner.run(client.send(asked))
+            assert made.body is None or isinstance(made.body, str | bytes)
+            headers = {name: str(value) for name, value in made.headers.items()}
+            return runner.run(
+                client.send(httpx.Request(str(made.method), str(made.url), headers=headers, content=made.body))
+            )
 
         yield sent
         runner.run(client.aclose())
