@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holdfast.core import events as e
 from holdfast.core.redaction import Redaction
 from holdfast.core.turn import decode_row
-from holdfast.errors import CorruptJournal
+from holdfast.errors import BlobNotFound, CorruptJournal
 from holdfast.ports.runs import Filter
 from holdfast.turn.source import load
 
@@ -37,14 +39,20 @@ async def redaction_for(store: Store, row: RunRow) -> Redaction:
 
 async def with_ended(store: Store, redaction: Redaction, turns: Iterable[Turn]) -> Redaction:
     """The redaction, also with the secrets of the flows whose ends these turns record: a flow's result may contain
-    them, and the run that started it has the result in its journal."""
-    ids = tuple(dict.fromkeys(run for turn in turns for event in turn.events for run in _ended(event)))
+    them, and the run that started it has the result in its journal. The result of a child that cannot be read is
+    hidden whole."""
+    ended = {end.run: end for turn in turns for event in turn.events for end in _ended(event)}
+    ids = tuple(ended)
     scripts: set[tuple[str, str]] = set()
     for at in range(0, len(ids), CHILDREN):
         for row in (await store.list(Filter(ids=ids[at : at + CHILDREN]), limit=CHILDREN)).runs:
             if (row.workflow, row.version) in scripts:
                 continue
-            found = await _secrets_of(store, row)
+            try:
+                found = await _secrets_of(store, row)
+            except (CorruptJournal, BlobNotFound):
+                result = ended[row.id].value
+                found = [msgspec.json.decode(result)] if bytes(result) else []
             if found is None:
                 scripts.add((row.workflow, row.version))
             else:
@@ -52,13 +60,13 @@ async def with_ended(store: Store, redaction: Redaction, turns: Iterable[Turn]) 
     return redaction
 
 
-def _ended(event: e.AnyEvent) -> Iterator[str]:
-    """The children whose ends an event records."""
+def _ended(event: e.AnyEvent) -> Iterator[e.ChildEnded]:
+    """The ends of children that an event records."""
     if isinstance(event, e.Adopted):
         for fact in event.facts:
             yield from _ended(fact)
     elif isinstance(event, e.ChildEnded):
-        yield event.run
+        yield event
 
 
 async def _secrets_of(store: Store, row: RunRow) -> list[Any] | None:
