@@ -10,6 +10,8 @@ import pytest
 
 from holdfast import App, Run, RunFailed, workflow
 from holdfast.core.redaction import Redaction
+from holdfast.core.turn import Row
+from holdfast.ports.runs import Filter
 from holdfast.testing import Sim
 from tests.integration.flow_shop import COMPONENTS, done, served
 from tests.support.flows import flow
@@ -65,6 +67,35 @@ async def test_secrets_are_not_shown_by_who_started_the_flow_either() -> None:
             shown = repr([event async for event in run.follow()])
             assert "•••" in shown
             assert "hunter" not in shown
+
+
+async def results(run: Run[Any]) -> list[Any]:
+    """What its children returned, as its journal shows it."""
+    return [event.data["value"] async for event in run.follow() if event.type == "child_ended"]
+
+
+async def test_a_result_whose_run_cannot_be_read_is_hidden_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: which of its values are secret is not known then; the journal of its parent is still shown."""
+    packs = flow("packs", {"a": {"call": "pack", "with": {"sku": "s-1"}}}, "${steps.a}")
+
+    @workflow
+    async def outer() -> None:
+        await packs(None)
+
+    app = App("memory://", workflows=[packs, outer, *COMPONENTS])
+    async with app.worker():
+        run = await app.start(outer(), id="s")
+        await run.result("1m")
+        store = (await app.client()).store
+        [child] = (await store.list(Filter(parent="s"))).runs
+        history = store.history
+
+        async def damaged(run_id: str, **more: Any) -> list[Row]:
+            return [] if run_id == child.id else await history(run_id, **more)
+
+        assert await results(run) == ["s-1/"]
+        monkeypatch.setattr(store, "history", damaged)
+        assert await results(run) == ["•••"]
 
 
 def test_a_secret_is_hidden_however_an_error_spells_it() -> None:

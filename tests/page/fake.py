@@ -40,6 +40,8 @@ class Site:
     """By path: what is answered instead of what follows from the runs."""
     posts: list[tuple[str, Json, Json]] = field(default_factory=list[tuple[str, Json, Json]])
     """What was sent: path, query, body."""
+    removed: list[str] = field(default_factory=list[str])
+    """What was removed: path and name."""
     resumed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Each stream that was opened: path, and the id after which it was to go on."""
     needs_login: bool = False
@@ -222,7 +224,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(self.site.post(path, query, body))
 
     def do_DELETE(self) -> None:
-        self.site.needs_login = True
+        parts = urlsplit(self.path)
+        path = parts.path.removeprefix("/api/v1/")
+        if path == "session":
+            self.site.needs_login = True
+        else:
+            self.site.removed.append(f"{path} {parse_qs(parts.query)['name'][0]}")
         self.send_response(204)
         self.end_headers()
 

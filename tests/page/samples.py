@@ -6,7 +6,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 Json = dict[str, Any]
-VERBS = "start signal publish approve cancel pause resume retry kill drop bulk trigger set reset update".split()
+VERBS = [
+    *"start signal publish approve cancel pause resume retry kill drop bulk trigger set reset".split(),
+    *"update backfill remove".split(),
+]
 NOW = datetime.now(UTC)
 
 

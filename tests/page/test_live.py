@@ -15,7 +15,7 @@ from holdfast import App
 from tests.page import shop as code
 from tests.page.bundle import ROOT
 from tests.page.live import Shop, open_shop
-from tests.page.test_looks import complaints
+from tests.page.test_looks import complaints, load_axe
 
 IMAGES = ROOT / "docs" / "images"
 SOON = 20_000
@@ -246,4 +246,5 @@ async def test_hostile_values_of_a_real_run_are_only_text(page: Page, shop: Shop
     assert await page.locator("script:not([src]), img").count() == 0
     await page.goto(f"{shop.address}queues")
     await expect(page.get_by_label("default", exact=True)).to_contain_text("served by worker-1")
+    await load_axe(page)
     assert not await complaints(page)

@@ -65,7 +65,13 @@ async def test_a_schedule_shows_its_next_times_and_last_runs(page: Page, site: S
     await page.goto(f"{site.url}/schedules")
     await page.get_by_role("link", name="nightly", exact=True).click()
     await expect(page).to_have_url(f"{site.url}/schedules?name=nightly")
-    await expect(page.get_by_label("next times").get_by_role("listitem")).to_have_count(5)
+    slots = page.get_by_label("slots").get_by_role("listitem")
+    await expect(slots).to_have_count(2 + 1 + 5)
+    await expect(slots.nth(0)).to_have_class("is-failed")
+    await expect(slots.nth(2)).to_have_text("now")
+    await slots.nth(1).get_by_role("link").click()
+    await expect(page).to_have_url(f"{site.url}/run?id=nightly%402026-03-29T03%3A00%3A00%2B02%3A00")
+    await page.go_back()
     runs = page.get_by_label("last runs").get_by_role("listitem")
     await expect(runs).to_have_count(2)
     await expect(runs.nth(1)).to_contain_text(re.compile("nightly@2026-03-28.*failed"))
@@ -100,6 +106,33 @@ async def test_acts_ask_first(page: Page, site: Site) -> None:
         ("schedule/pause", {"name": "nightly"}, {"reason": "stock-taking"}),
         ("schedule/resume", {"name": "stock"}, {}),
     ]
+
+
+async def test_a_time_is_backfilled_and_a_forgotten_schedule_removed(page: Page, site: Site) -> None:
+    """Contract: a backfill sends instants in UTC and says what became of the slots; only what no worker declares can be
+    removed."""
+    with_schedules(site)
+    fates = ("started", "started", "skipped")
+    slots = [{"at": instant(0), "run": f"nightly@backfill:{number}", "fate": fate} for number, fate in enumerate(fates)]
+    site.answers["schedule/backfill"] = {"schedule": schedule("nightly"), "slots": slots}
+    dialog = page.get_by_role("dialog")
+    await page.goto(f"{site.url}/schedules?name=nightly")
+    await expect(page.get_by_label("nightly", exact=True).get_by_role("button", name="Remove")).to_have_count(0)
+    await page.get_by_role("button", name="Backfill").click()
+    await dialog.get_by_label("From").fill("2026-03-01T03:00")
+    await dialog.get_by_label("Until").fill("2026-03-04T03:00")
+    await dialog.get_by_label("At most").fill("50")
+    since, until = await page.evaluate(
+        "['2026-03-01T03:00', '2026-03-04T03:00'].map(text => new Date(text).toISOString())"
+    )
+    await dialog.get_by_role("button", name="Backfill").click()
+    await expect(page.locator(".toast").last).to_have_text("nightly: 2 started, 1 skipped")
+    assert site.posts == [("schedule/backfill", {"name": "nightly"}, {"since": since, "until": until, "most": 50})]
+    await page.get_by_role("link", name="Schedules", exact=True).last.click()
+    await page.get_by_label("pulse", exact=True).get_by_role("button", name="Remove").click()
+    await dialog.get_by_role("button", name="Remove").click()
+    await expect(page.locator(".toast").last).to_have_text("pulse: removed")
+    assert site.removed == ["schedule pulse"]
 
 
 async def test_without_schedules_the_page_says_how_to_declare_one(page: Page, site: Site) -> None:

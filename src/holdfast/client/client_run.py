@@ -20,7 +20,7 @@ from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import deletion, inquiry, messages, operator_acts, stream_reader
 from holdfast.client.access import Access
-from holdfast.client.hidden_values import redaction_for
+from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.run_errors import read_errors
 from holdfast.core import events as e
@@ -259,7 +259,9 @@ class ClientRun(Run[R]):
         after = 0
         redaction = await redaction_for(self._client.store, await self._row())
         while rows := await self._client.store.history(self.id, after_seq=after):
-            turns.extend(redaction.turn(decode_row(row)) for row in rows)
+            read = [decode_row(row) for row in rows]
+            redaction = await with_ended(self._client.store, redaction, read)
+            turns.extend(redaction.turn(turn) for turn in read)
             after = rows[-1].seq
         return turns
 
@@ -292,9 +294,11 @@ class ClientRun(Run[R]):
             while True:
                 row = await self._row()
                 rows = await store.history(self.id, after_seq=after)
-                for stored in rows:
-                    yield redaction.turn(decode_row(stored))
-                    after = stored.seq
+                turns = [decode_row(stored) for stored in rows]
+                redaction = await with_ended(store, redaction, turns)
+                for turn in turns:
+                    yield redaction.turn(turn)
+                    after = turn.seq
                 if row.status.is_terminal and not rows:
                     return
                 if not rows:

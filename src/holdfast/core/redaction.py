@@ -37,6 +37,11 @@ class Redaction:
     def __bool__(self) -> bool:
         return bool(self._alone)
 
+    def also(self, secrets: Iterable[Any]) -> Redaction:
+        """Hides these secrets too."""
+        added = [*secrets]
+        return Redaction([*self._alone, *added]) if added else self
+
     def text(self, text: str) -> str:
         """The text without them."""
         if text in self._alone:
@@ -79,8 +84,7 @@ class Redaction:
 
     def turn(self, turn: Turn) -> Turn:
         """A turn that may be shown: also without the secrets of the flows it starts."""
-        carried = [secret for event in turn.events for secret in secrets_of(event)]
-        hiding = Redaction([*self._alone, *carried]) if carried else self
+        hiding = self.also(secret for event in turn.events for secret in secrets_of(event))
         if not hiding:
             return turn
         return msgspec.structs.replace(turn, events=tuple(hiding.event(event) for event in turn.events))

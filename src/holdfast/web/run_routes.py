@@ -10,7 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from holdfast.authoring.handle import RunView
-from holdfast.client.hidden_values import redaction_for
+from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.objects import entry_object, event_object, run_detail, run_object, story_object
 from holdfast.client.inspect.story import read_story
@@ -190,7 +190,9 @@ async def journal(call: Call) -> dict[str, Any]:
     whose = {"run": row.id, "root": row.root}
     for stored in rows:
         try:
-            turns.append({**whose, **turn_json(redaction.turn(decode_row(stored)), row)})
+            turn = decode_row(stored)
+            redaction = await with_ended(store, redaction, [turn])
+            turns.append({**whose, **turn_json(redaction.turn(turn), row)})
         except CorruptJournal as error:
             head = {"seq": str(stored.seq), "ordinal": stored.ordinal, "epoch": stored.epoch, "at": None}
             turns.append({**whose, **head, "events": [], "problem": str(error)})

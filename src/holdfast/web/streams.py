@@ -17,7 +17,7 @@ from starlette.responses import StreamingResponse
 
 from holdfast.client.client import Client
 from holdfast.client.feed import News
-from holdfast.client.hidden_values import redaction_for
+from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.run_errors import check_error, saying, searched
 from holdfast.core.redaction import Redaction
@@ -139,9 +139,11 @@ async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) 
             for stored in rows:
                 read = stored.seq
                 try:
-                    turn = redaction.turn(decode_row(stored))
+                    turn = decode_row(stored)
+                    redaction = await with_ended(store, redaction, [turn])
                 except CorruptJournal:  # the story says what is wrong
                     continue
+                turn = redaction.turn(turn)
                 entries = line.take(turn)  # also of what was seen: later rows end what those began
                 if stored.seq > after and view is not None:
                     told = {**turn_json(turn, row), "entries": entries_json(entries), "run": run_json(view)}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import httpx
 import pytest
+import requests
 import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks
@@ -49,17 +53,36 @@ def document() -> dict[str, object]:
 schema = schemathesis.openapi.from_dict(document())
 
 
+Send = Callable[[schemathesis.Case[Any]], httpx.Response]
+
+
 @pytest.fixture(scope="module")
-def server() -> Server:
+def send() -> Iterator[Send]:
+    """Sends a case to the server on an event loop of this thread. schemathesis itself asks through another thread, and
+    each hand-over waits until the machine gets to it."""
     app = App("memory://", workflows=[hello, approval, payment, fails])
-    return Server(app, tokens=TOKENS, allowed_hosts=["*"])
+    transport = httpx.ASGITransport(Server(app, tokens=TOKENS, allowed_hosts=["*"]), raise_app_exceptions=False)
+    client = httpx.AsyncClient(transport=transport, trust_env=False)
+    with asyncio.Runner() as runner:
+
+        def sent(case: schemathesis.Case[Any]) -> httpx.Response:
+            made = requests.Request(**case.as_transport_kwargs(base_url="http://127.0.0.1:7070")).prepare()
+            assert made.body is None or isinstance(made.body, str | bytes)
+            headers = {name: str(value) for name, value in made.headers.items()}
+            return runner.run(
+                client.send(httpx.Request(str(made.method), str(made.url), headers=headers, content=made.body))
+            )
+
+        yield sent
+        runner.run(client.aclose())
+        runner.run(app.close())
 
 
 @schema.parametrize()
 @pytest.mark.slow
 @pytest.mark.examples
 @settings(max_examples=count(100, few=4), deadline=None, suppress_health_check=list(HealthCheck))
-def test_every_operation_answers_as_documented(case: schemathesis.Case[Any], server: Server) -> None:
+def test_every_operation_answers_as_documented(case: schemathesis.Case[Any], send: Send) -> None:
     """Promise: no 5xx, no status, content type or shape that is not documented."""
     case.headers["Authorization"] = f"Bearer {SECRET}"
-    case.call_and_validate(app=server, base_url="http://127.0.0.1:7070", checks=CHECKS)
+    case.validate_response(send(case), checks=CHECKS)

@@ -5,7 +5,7 @@ export const STATUSES: readonly Status[] = ['running', 'pending', 'paused', 'fai
 const OPEN: ReadonlySet<Status> = new Set<Status>(['pending', 'running', 'paused']);
 export const isOpen = (run: { status: Status }): boolean => OPEN.has(run.status);
 
-export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger' | 'set' | 'reset' | 'update';
+export type Verb = 'start' | 'signal' | 'publish' | 'approve' | 'cancel' | 'pause' | 'resume' | 'retry' | 'kill' | 'drop' | 'bulk' | 'trigger' | 'set' | 'reset' | 'update' | 'backfill' | 'remove';
 
 export interface Me {
   actor: string;

@@ -70,3 +70,27 @@ export function initial(given: Schema, root: Schema, depth = 0): unknown {
       return 0;
   }
 }
+
+/** A type in words: "text", "one of slow, fast", "list of number", "Order", "text or nothing". */
+export function typeText(given: Schema, root: Schema): string {
+  const schema = resolve(given, root);
+  if (schema.enum) return `one of ${schema.enum.map(String).join(', ')}`;
+  if (schema.anyOf) return schema.anyOf.map((one) => typeText(one, root)).join(' or ');
+  if (Array.isArray(schema.type)) return schema.type.map((one) => typeText({ type: one }, root)).join(' or ');
+  switch (schema.type) {
+    case 'string':
+      return typeof schema['format'] === 'string' ? schema['format'] : 'text';
+    case 'integer':
+      return 'whole number';
+    case 'boolean':
+      return 'true or false';
+    case 'null':
+      return 'nothing';
+    case 'array':
+      return schema.items ? `list of ${typeText(schema.items, root)}` : 'list';
+    case 'object':
+      return schema.title ?? given.$ref?.replace('#/$defs/', '') ?? 'object';
+    default:
+      return schema.type ?? 'anything';
+  }
+}

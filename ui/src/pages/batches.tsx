@@ -5,7 +5,7 @@ import { Dialog } from '../parts/dialog';
 import { Top } from '../parts/frame';
 import { Mark, Pill } from '../parts/mark';
 import { usePolled } from '../parts/polled';
-import { Age } from '../parts/time';
+import { Age, Time, Took } from '../parts/time';
 import { Items } from '../run/items';
 import { nav } from '../state/nav';
 import { can } from '../state/me';
@@ -109,7 +109,7 @@ export function Batch({ id }: { id: string }) {
   const offered = (['pause', 'resume', 'cancel', 'retry'] as const).filter((one) => can(one) && (one === 'retry' ? !isOpen(data) && data.counts.failed + data.counts.cancelled > 0 : one === 'resume' ? data.status === 'paused' : isOpen(data)));
   return (
     <>
-      <Top title={id}>
+      <Top title={plain(id)} of="batches">
         <Pill status={data.status} />
         {offered.map((one) => (
           <button class="btn" onClick={() => setVerb(one)}>
@@ -120,8 +120,28 @@ export function Batch({ id }: { id: string }) {
           Its own run
         </a>
       </Top>
-      <p class="soft">
-        {plain(data.workflow)}, {count(data.concurrency)} at once
+      <p class="facts">
+        <span>
+          workflow{' '}
+          <a href={href('workflow', { name: data.workflow })}>
+            <b class="text">{plain(data.workflow)}</b>
+          </a>
+        </span>
+        <span>
+          at once <b>{count(data.concurrency)}</b>
+        </span>
+        <span>
+          started{' '}
+          <b>
+            <Time at={data.created_at} />
+          </b>
+        </span>
+        <span>
+          {data.ended_at ? 'took' : 'running for'}{' '}
+          <b>
+            <Took from={data.created_at} to={data.ended_at} />
+          </b>
+        </span>
       </p>
       <div class="card">
         <Items batch={id} turns={0} />

@@ -57,7 +57,7 @@ export function LimitPage({ name }: { name: string }) {
   if (!data) return null;
   return (
     <>
-      <Top title={plain(name)} />
+      <Top title={plain(name)} of="limits" />
       <div class="card">
         <Line limit={data.limit} done={load} />
       </div>

@@ -59,7 +59,7 @@ export function QueuePage({ name }: { name: string }) {
   const { queue } = data;
   return (
     <>
-      <Top title={plain(name)} />
+      <Top title={plain(name)} of="queues" />
       <div class="card">
         <Line queue={queue} shares={0} done={load} />
       </div>

@@ -10,10 +10,10 @@ import { Time, Took } from '../parts/time';
 import { now } from '../state/clock';
 import { can } from '../state/me';
 import { nav } from '../state/nav';
-import { href } from '../state/route';
+import { go, href } from '../state/route';
 import { toast } from '../state/toasts';
 import { plain } from '../text';
-import { count, left } from '../time';
+import { clock, count, left, local, utc } from '../time';
 
 export function Schedules() {
   const { data, problem } = usePolled<{ schedules: Schedule[]; problems: string[]; next: string }>('schedules', 2000);
@@ -52,9 +52,9 @@ export function Schedules() {
   );
 }
 
-function Line({ schedule }: { schedule: Schedule }) {
+function Line({ schedule, isWhole }: { schedule: Schedule; isWhole?: boolean }) {
   return (
-    <section class="schedule" aria-label={plain(schedule.name)}>
+    <section class={`schedule ${isWhole ? 'whole' : ''}`} aria-label={plain(schedule.name)}>
       <div>
         <a class="id text" href={href('schedules', { name: schedule.name })}>
           {plain(schedule.name)}
@@ -83,7 +83,7 @@ function Line({ schedule }: { schedule: Schedule }) {
         )}
         <Lost schedule={schedule} />
       </div>
-      <Acts schedule={schedule} />
+      <Acts schedule={schedule} isWhole={isWhole ?? false} />
     </section>
   );
 }
@@ -114,31 +114,47 @@ function Lost({ schedule }: { schedule: Schedule }) {
   return parts.length ? <div class={`small ${schedule.missed ? 'error-text' : 'soft'}`}>{parts.join(', ')}</div> : null;
 }
 
-type Verb = 'pause' | 'resume' | 'trigger';
-const ACTS: Record<Verb, [string, string]> = {
+type Act = 'pause' | 'resume' | 'trigger' | 'remove';
+const ACTS: Record<Act, [string, string]> = {
   pause: ['Pause', 'It takes no slot until you resume it. Runs that are open continue.'],
   resume: ['Resume', 'It takes slots again from now on. Those of the pause are not made up for.'],
   trigger: ['Trigger', 'A run starts now, beside the timetable.'],
+  remove: ['Remove', 'It starts nothing any more. Its runs stay. If an app declares it, the next worker that starts brings it back.'],
 };
+const DONE: Record<string, string> = { pause: 'paused', resume: 'resumed', remove: 'removed' };
 
-function Acts({ schedule }: { schedule: Schedule }) {
-  const [verb, setVerb] = useState<Verb | null>(null);
+function Acts({ schedule, isWhole }: { schedule: Schedule; isWhole: boolean }) {
+  const [verb, setVerb] = useState<Act | null>(null);
+  const [isBackfill, setBackfill] = useState(false);
   const [reason, setReason] = useState('');
-  const offered = (['trigger', schedule.paused ? 'resume' : 'pause'] as const).filter((one) => can(one) && (one !== 'pause' || schedule.next));
+  const fits = (one: Act) => can(one) && (one !== 'pause' || Boolean(schedule.next)) && (one !== 'remove' || !schedule.is_declared);
+  const offered = (['trigger', schedule.paused ? 'resume' : 'pause', 'remove'] as const).filter(fits);
   const perform = async () => {
     const query = new URLSearchParams({ name: schedule.name });
+    if (verb === 'remove') {
+      await ask('schedule', { query, method: 'DELETE' });
+      toast(`${schedule.name}: removed`);
+      go(href('schedules'));
+      return;
+    }
     const answer = await ask<{ run?: string }>(`schedule/${verb}`, { query, method: 'POST', body: verb === 'pause' ? { reason } : {} });
-    toast(answer.run ? `started ${answer.run}` : `${schedule.name}: ${verb === 'pause' ? 'paused' : 'resumed'}`);
+    toast(answer.run ? `started ${answer.run}` : `${schedule.name}: ${DONE[verb!]}`);
   };
   return (
     <div class="acts">
       {offered.map((one) => (
-        <button class="btn" onClick={() => setVerb(one)}>
+        <button class={`btn ${one === 'remove' ? 'danger' : ''}`} onClick={() => setVerb(one)}>
           {ACTS[one][0]}
         </button>
       ))}
+      {isWhole && can('backfill') && (
+        <button class="btn" onClick={() => setBackfill(true)}>
+          Backfill
+        </button>
+      )}
+      {isBackfill && <Backfill schedule={schedule} close={() => setBackfill(false)} />}
       {verb && (
-        <Dialog title={`${ACTS[verb][0]} ${plain(schedule.name)}?`} verb={ACTS[verb][0]} close={() => setVerb(null)} act={perform}>
+        <Dialog title={`${ACTS[verb][0]} ${plain(schedule.name)}?`} verb={ACTS[verb][0]} isDangerous={verb === 'remove'} close={() => setVerb(null)} act={perform}>
           <p class="soft">{ACTS[verb][1]}</p>
           {verb === 'pause' && (
             <label class="line">
@@ -149,6 +165,80 @@ function Acts({ schedule }: { schedule: Schedule }) {
         </Dialog>
       )}
     </div>
+  );
+}
+
+/** For a field of local date and time. */
+const field = (at: number) => new Date(at - new Date(at).getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
+/** Starts the slots of a time that is past: of an outage, or of the days before there was a schedule. */
+function Backfill({ schedule, close }: { schedule: Schedule; close: () => void }) {
+  const [since, setSince] = useState(field(now.value - 86_400_000));
+  const [until, setUntil] = useState(field(now.value));
+  const [most, setMost] = useState('100');
+  const perform = async () => {
+    const body = { since: new Date(since).toISOString(), until: new Date(until).toISOString(), most: Number(most) };
+    const { slots } = await ask<{ slots: { run: string; fate: string }[] }>('schedule/backfill', { query: new URLSearchParams({ name: schedule.name }), method: 'POST', body });
+    const fates = ['started', 'buffered', 'skipped'].map((fate) => [slots.filter((one) => one.fate === fate).length, fate === 'buffered' ? 'waiting' : fate] as const);
+    toast(slots.length ? `${schedule.name}: ${fates.filter(([found]) => found).map(([found, fate]) => `${count(found)} ${fate}`).join(', ')}` : `${schedule.name}: no slot in that time`);
+  };
+  return (
+    <Dialog title={`Backfill ${plain(schedule.name)}?`} verb="Backfill" isDisabled={!since || !until || !(Number(most) >= 1)} close={close} act={perform}>
+      <p class="soft">Each slot of this time starts a run, as if it were due now. A slot is backfilled once. Overlap: {schedule.overlap.replace('_', ' ')}.</p>
+      <div class="form two-wide">
+        <label class="line">
+          <span>From</span>
+          <input class="field" type="datetime-local" autofocus value={since} onInput={(event) => setSince(event.currentTarget.value)} />
+        </label>
+        <label class="line">
+          <span>Until</span>
+          <input class="field" type="datetime-local" value={until} onInput={(event) => setUntil(event.currentTarget.value)} />
+        </label>
+      </div>
+      <label class="line">
+        <span>At most</span>
+        <input class="field" type="number" min="1" max="1000" value={most} onInput={(event) => setMost(event.currentTarget.value)} />
+        <span class="small dim">slots; if there are more, none starts</span>
+      </label>
+    </Dialog>
+  );
+}
+
+/** When the slot of a run was: its id ends with it. */
+const slotOf = (run: Run): number => {
+  const named = Date.parse(/\d{4}-\d\d-\d\dT\S+$/.exec(run.id)?.[0] ?? '');
+  return Number.isNaN(named) ? Date.parse(run.created_at) : named;
+};
+
+/** Slots in a line: what became of the last ones, and when the next are. */
+function Slots({ schedule, runs }: { schedule: Schedule; runs: Run[] }) {
+  const past = [...runs].sort((a, b) => slotOf(a) - slotOf(b));
+  const when = (at: number) => (
+    <time dateTime={new Date(at).toISOString()} title={utc(at)}>
+      {clock(at).slice(0, 5)}
+      <span class="dim">{local(at, 0).slice(5, 10)}</span>
+    </time>
+  );
+  return (
+    <ol class="slots" aria-label="slots" tabIndex={0}>
+      {past.map((run) => (
+        <li class={`is-${run.status}`}>
+          <a href={href('run', { id: run.id })} aria-label={`${plain(run.id)}: ${run.status}`} title={`${plain(run.id)}: ${run.status}`}>
+            <Mark status={run.status} size={18} />
+          </a>
+          {when(slotOf(run))}
+        </li>
+      ))}
+      <li class="now-slot" aria-label="now">
+        now
+      </li>
+      {schedule.upcoming.map((at) => (
+        <li class="to-come">
+          <i title={`in ${left(Date.parse(at), now.value)}`} />
+          {when(Date.parse(at))}
+        </li>
+      ))}
+    </ol>
   );
 }
 
@@ -164,20 +254,14 @@ export function SchedulePage({ name }: { name: string }) {
   if (!data) return null;
   return (
     <>
-      <Top title={plain(name)} />
+      <Top title={plain(name)} of="schedules" />
       <div class="card">
-        <Line schedule={data.schedule} />
+        <Line schedule={data.schedule} isWhole />
       </div>
-      {data.schedule.upcoming.length > 0 && (
+      {data.runs.length + data.schedule.upcoming.length > 0 && (
         <div class="card">
-          <h2>Next</h2>
-          <ol class="times" aria-label="next times">
-            {data.schedule.upcoming.map((at) => (
-              <li class="num">
-                <Time at={at} /> <span class="dim">in {left(Date.parse(at), now.value)}</span>
-              </li>
-            ))}
-          </ol>
+          <h2>Slots</h2>
+          <Slots schedule={data.schedule} runs={data.runs} />
         </div>
       )}
       <div class="card">

@@ -1,7 +1,8 @@
 // What the app can run: as declared, and how it has gone so far.
 import { useEffect, useState } from 'preact/hooks';
 import { ask, Problem } from '../api/client';
-import type { Stats, Workflow } from '../api/types';
+import type { Schema, Stats, Workflow } from '../api/types';
+import { fieldOf, resolve, typeText } from '../form/schema';
 import { Picture } from '../graph/picture';
 import { Top } from '../parts/frame';
 import { Mark } from '../parts/mark';
@@ -49,7 +50,7 @@ export function WorkflowPage({ name }: { name: string }) {
   const found = data?.workflows.filter((one) => one.name === name) ?? [];
   return (
     <>
-      <Top title={name} />
+      <Top title={plain(name)} of="workflows" />
       <Trouble problem={problem} />
       {data && found.length === 0 && (
         <div class="card empty">
@@ -114,14 +115,46 @@ function Summary({ workflow, isWhole }: { workflow: Workflow; isWhole?: boolean 
       <Parts workflow={workflow} isWhole={isWhole ?? false} />
       {isWhole && (
         <>
-          <h3>Input</h3>
-          <pre class="value" tabIndex={0} aria-label="schema of the input">
-            {json(workflow.input)}
-          </pre>
+          <Inputs schema={workflow.input} />
           {workflow.raises.length > 0 && <p class="small soft">Raises {workflow.raises.join(', ')}</p>}
         </>
       )}
     </div>
+  );
+}
+
+/** What it takes: a line per value, and the schema for who wants all of it. */
+function Inputs({ schema }: { schema: Schema }) {
+  const field = fieldOf(schema, schema);
+  const values = field.kind === 'object' ? field.properties : [];
+  return (
+    <>
+      <h3>Input</h3>
+      {values.length > 0 && (
+        <table class="plain inputs" aria-label="input">
+          <tbody>
+            {values.map(([name, given, isRequired]) => {
+              const found = resolve(given, schema);
+              return (
+                <tr>
+                  <td class="mono text">{plain(name)}</td>
+                  <td class="soft text">{plain(typeText(given, schema))}</td>
+                  <td class="dim text">{isRequired ? 'required' : found.default === undefined ? 'optional' : `if not given: ${plain(json(found.default))}`}</td>
+                  <td class="soft text">{plain(found.description ?? '')}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      )}
+      {values.length === 0 && field.kind === 'object' && <p class="soft">None: it is started without arguments.</p>}
+      <details>
+        <summary class="small soft">JSON Schema</summary>
+        <pre class="value" tabIndex={0} aria-label="schema of the input">
+          {json(schema)}
+        </pre>
+      </details>
+    </>
   );
 }
 

@@ -27,7 +27,7 @@ export function DoingText({ run }: { run: Run }) {
 export function ErrorLine({ run }: { run: Run }) {
   if (!run.error || run.status === 'completed') return null;
   return (
-    <span class="error-text text clip" title={plain(run.error)}>
+    <span class={`${run.status === 'cancelled' ? 'small soft' : 'error-text'} text clip`} title={plain(run.error)}>
       {plain(run.error)}
     </span>
   );

@@ -1,6 +1,6 @@
 // What is around every page.
 import type { ComponentChildren } from 'preact';
-import { useEffect } from 'preact/hooks';
+import { useEffect, useRef } from 'preact/hooks';
 import { connection } from '../state/connection';
 import { now } from '../state/clock';
 import { isHelpOpen } from '../state/keys';
@@ -27,12 +27,17 @@ const PARENT: Partial<Record<PageName, PageName>> = { run: '', runs: '', workflo
 
 export function Frame({ children }: { children: ComponentChildren }) {
   const here = PARENT[page.value] ?? page.value;
+  const pages = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const item = pages.current?.querySelector<HTMLElement>('[aria-current]'); // on a phone the row of pages scrolls
+    if (item) pages.current!.scrollLeft = item.offsetLeft + item.offsetWidth / 2 - pages.current!.clientWidth / 2;
+  }, [here]);
   return (
     <div class="frame">
       <a class="skip" href="#content">
         Skip to the content
       </a>
-      <nav class="nav" aria-label="pages">
+      <nav class="nav" aria-label="pages" ref={pages}>
         <a class="brand" href={href('')} aria-label="Holdfast">
           <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
             <path d="M9 2v7M5 7c0 5 2 8 4 9 2-1 4-4 4-9M2.5 9.5C4 9 5 8 5 7M15.5 9.5C14 9 13 8 13 7" fill="none" stroke="var(--accent)" stroke-width="1.8" stroke-linecap="round" />
@@ -74,13 +79,24 @@ export function Frame({ children }: { children: ComponentChildren }) {
   );
 }
 
-export function Top({ title, children }: { title: string; children?: ComponentChildren }) {
+/** `of`: the page that lists what this one shows. */
+export function Top({ title, of, children }: { title: string; of?: PageName; children?: ComponentChildren }) {
   useEffect(() => {
     document.title = `${title} · Holdfast`;
   }, [title]);
   return (
     <div class="top">
-      <h1 class="text">{title}</h1>
+      {of === undefined ? (
+        <h1 class="text">{title}</h1>
+      ) : (
+        <div class="crumb">
+          <a class="soft" href={href(of)}>
+            {PAGES.find(([name]) => name === of)?.[1]}
+          </a>
+          <span class="dim">/</span>
+          <h1 class="text">{title}</h1>
+        </div>
+      )}
       <Live />
       {children}
     </div>

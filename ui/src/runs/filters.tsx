@@ -67,7 +67,7 @@ function ErrorText() {
   };
   return (
     <form class="error-filter" onSubmit={search} role="search">
-      <input ref={input} class={`chip ${value ? 'on' : ''}`} type="search" aria-label="error contains" placeholder="error contains …" maxLength={200} defaultValue={value} onChange={search} />
+      <input ref={input} class={`chip ${value ? 'on' : ''}`} type="search" aria-label="error contains" placeholder="error contains" maxLength={200} defaultValue={value} onChange={search} />
     </form>
   );
 }

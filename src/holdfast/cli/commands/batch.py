@@ -24,6 +24,7 @@ from holdfast.cli.progress import Bar, progress_on
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import CommandError, app_to_serve, refuse_private
 from holdfast.client.arguments import find_workflow, from_json
+from holdfast.client.audit import audited, this_user
 from holdfast.client.batches import Batch, start_calls
 from holdfast.client.items import Item
 from holdfast.client.start_options import StartOptions
@@ -140,6 +141,7 @@ async def run_over_file(
                 file.seek(0)
                 text = str(error).partition(": ")[2]
                 raise click.UsageError(f"{asked.inputs}, line {_line_of(file, error.index)}: {text}") from error
+        audited(this_user(), "start batch", batch.id, spec.name)
         with progress_on(sys.stderr, is_json=out.is_json) as bar:
             watching = asyncio.create_task(_watch(batch, bar))
             try:

@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.authoring.handle import RunView
 from holdfast.client.client import Client
-from holdfast.client.hidden_values import redaction_for
+from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.inspect.limits import waits_of
 from holdfast.client.inspect.lookup import find_run
 from holdfast.core import events as e
@@ -84,7 +84,7 @@ async def read_story(client: Client, run_id: str) -> Story:
     store, problems = client.store, list[str]()
     turns = await _turns(store, row, problems)
     row = await store.get(run_id) or row
-    redaction = await _redaction(store, row, problems)
+    redaction = await _redaction(store, row, turns, problems)
     started = await _start(store, row, turns, problems)
     shown = [_shown(turn, redaction) for turn in turns]
     line = Timeline()
@@ -125,9 +125,9 @@ async def _turns(store: Store, row: RunRow, problems: list[str]) -> list[Turn]:
     return turns
 
 
-async def _redaction(store: Store, row: RunRow, problems: list[str]) -> Redaction | None:
+async def _redaction(store: Store, row: RunRow, turns: Sequence[Turn], problems: list[str]) -> Redaction | None:
     try:
-        return await redaction_for(store, row)
+        return await with_ended(store, await redaction_for(store, row), turns)
     except (CorruptJournal, BlobNotFound) as error:
         problems.append(f"which of its values are secret cannot be read, so none is shown: {error}")
         return None

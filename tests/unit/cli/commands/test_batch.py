@@ -6,8 +6,11 @@ import io
 import json
 from pathlib import Path
 
+import pytest
+
 from holdfast.authoring.batch.batch_plan import Counts
 from holdfast.cli.progress import Pace, progress_on, seconds_text
+from holdfast.client.audit import this_user
 from tests.unit.cli.conftest import Cli
 
 
@@ -50,13 +53,17 @@ def test_the_same_command_again_goes_on_and_runs_nothing_twice(cli: Cli) -> None
     assert len(cli.ok("runs", "--workflow", "holdfast.batch").splitlines()) == 2
 
 
-def test_the_order_is_an_option(cli: Cli) -> None:
-    """Promise: breadth-first from the command line, too; another word is wrong usage."""
+def test_the_order_is_an_option(cli: Cli, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: breadth-first from the command line, too; another word is wrong usage. Who started it is in the audit
+    log."""
+    caplog.set_level("INFO", "holdfast.audit")
     words = ("batch", "shop:app", "hello", "--inputs", inputs('["a"]', '["b"]'), "--out", "out.jsonl", "--json")
     made = cli(*words, "--order", "breadth").json
     assert made["completed"] == 2
     [plan] = [each for each in cli("show", made["batch"], "--json").json["exposed"].values() if "order" in each]
     assert plan["order"] == "breadth"
+    [record] = [one.__dict__ for one in caplog.records if one.name == "holdfast.audit"]
+    assert (record["actor"], record["verb"], record["run"]) == (this_user(), "start batch", made["batch"])
     assert cli(*words, "--order", "width").code == 2
 
 
