@@ -29,11 +29,11 @@ def supervised(place: Place, *arguments: str, processes: int = 2) -> Iterator[Pr
             process.line(f"worker w-{number}: serving")
         try:
             yield process
-        finally:
-            process.end()
-            for pid in pids(process):
+        except BaseException:
+            for pid in (process.pid, *pids(process)):  # the supervisor first: it starts nothing again
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            raise
 
 
 def pids(process: Process) -> list[int]:
