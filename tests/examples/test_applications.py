@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -144,3 +145,14 @@ def test_attempts_have_spans_and_ends_are_counted() -> None:
     assert [span.status.is_ok for span in spans] == [False, True]
     assert all(dict(span.attributes or {})["holdfast.run"] == "q-1" for span in spans)
     assert counts.seen == {"failed attempts of price": 1, "runs completed": 1}
+
+
+def test_every_example_is_on_the_page() -> None:
+    """Promise: who reads `docs/guides/examples.md` finds all of them."""
+    root = Path(__file__).parents[2]
+    page = (root / "docs" / "guides" / "examples.md").read_text(encoding="utf-8")
+    names = [
+        path.name for path in (root / "examples").iterdir() if path.suffix == ".py" or (path / "manage.py").exists()
+    ]
+    assert len(names) >= 9
+    assert [name for name in names if f"(../../examples/{name}" not in page] == []

@@ -11,7 +11,8 @@ from tests.support.postgres import clean_url
 
 
 async def test_an_order_is_placed_followed_and_not_placed_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise: the answer to the second order is a conflict, and the events of the first are read to their end."""
+    """Promise: the answer to the second order is a conflict, the events of the first are read to their end, and an
+    order whose transaction fails has no run."""
     monkeypatch.setenv("DATABASE", clean_url())
     module = importlib.import_module("examples.orders_api")
     transport = httpx.ASGITransport(module.api)
@@ -24,5 +25,16 @@ async def test_an_order_is_placed_followed_and_not_placed_twice(monkeypatch: pyt
         assert (await http.get("/orders")).json() == {"42": "shipped"}
         assert (await http.post("/orders", json={"id": "42", "cents": 1})).status_code == 409
         assert (await http.get("/orders/43/events")).status_code == 404
+        with monkeypatch.context() as broken:
+            broken.setattr(module.AsyncSession, "commit", fails)
+            with pytest.raises(ConnectionError):
+                await http.post("/orders", json={"id": "44", "cents": 1})
+        assert (await http.get("/orders/44/events")).status_code == 404
+        assert (await http.get("/orders")).json() == {"42": "shipped"}
         async with module.engine.begin() as db:
             await db.run_sync(module.Table.metadata.drop_all)
+
+
+async def fails(_: object) -> None:
+    """Stands for a commit whose connection breaks."""
+    raise ConnectionError("the database went away")
