@@ -126,7 +126,7 @@ def command(
 
 
 def numbered_id(id: str, number: int) -> str:
-    """The id of a supervised process. It is the same after a restart, so that the process resumes its runs at once."""
+    """The id of a supervised process. It is the same after a restart, so that its runs are free at once."""
     return f"{id or f'{{hostname}}-{os.getppid()}'}-{number}"
 
 
