@@ -319,7 +319,7 @@ class Awaits(Hook):
 @pytest.mark.parametrize(
     ("hook", "says"),
     [
-        (Nothing(), "hook Nothing overrides neither step\\(\\) nor on\\(\\)"),
+        (Nothing(), "hook Nothing overrides none of step\\(\\), on\\(\\) and idle\\(\\)"),
         (Spans, "write Spans\\(\\), with parentheses"),
         (print, "takes instances of subclasses of holdfast.Hook"),
         (Awaits(), "on\\(\\) is called without await"),
@@ -369,3 +369,35 @@ async def test_a_run_that_fails_or_pauses_is_heard_by_default(world: World, capl
     assert f"({__file__}:" in said
     assert said.endswith("More: holdfast show f")
     assert "look first. More: holdfast show p" in caplog.text
+
+
+class Rests(Hook):
+    """Knows the threads that it was told of."""
+
+    def __init__(self) -> None:
+        self.threads: list[str] = []
+        self.told = threading.Event()
+
+    def idle(self) -> None:
+        self.threads.append(threading.current_thread().name)
+        self.told.set()
+        raise LookupError("nothing to close")
+
+
+@workflow
+async def in_a_thread() -> int:
+    return await asyncio.to_thread(add_in_thread, 1)
+
+
+async def test_a_hook_is_told_of_an_idle_thread_and_may_fail(file_world: World) -> None:
+    """Promise: in the thread of the body, after it; its error is told once and hurts nothing."""
+    rests, ear = Rests(), Ear()
+    async with file_world.serving(in_a_thread, hooks=[rests, ear]) as app:
+        for _ in range(2):
+            assert await (await app.start(in_a_thread())).result("10s") == 2
+            assert await asyncio.to_thread(rests.told.wait, 10)
+            rests.told.clear()
+    assert len(rests.threads) == 2
+    assert all(name.startswith("holdfast-step") for name in rests.threads)
+    failed = [fact for fact in ear.heard if isinstance(fact, facts.HookFailed)]
+    assert [(fact.hook, fact.place, str(fact.error)) for fact in failed] == [("Rests", "idle()", "nothing to close")]

@@ -31,6 +31,10 @@ class Hook:
         """Something happened: one of the classes of `holdfast.facts`. Called from any thread, often from that of the
         event loop: return quickly, and hand slow work to a thread of your own."""
 
+    def idle(self) -> None:
+        """A thread that ran `def` steps has nothing more to do for now. Called in that thread, to close what belongs to
+        it, such as a database connection."""
+
 
 def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
     """The hooks of an app. Raises `DefinitionError` for one that would never be called."""
@@ -41,12 +45,12 @@ def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
         if not isinstance(hook, Hook):
             raise DefinitionError(f"App(hooks=[…]) takes instances of subclasses of holdfast.Hook, not {hook!r}")
         name = type(hook).__name__
-        if not has_step(hook) and not has_on(hook):
+        if not has_step(hook) and not has_on(hook) and not has_idle(hook):
             raise DefinitionError(
-                f"hook {name} overrides neither step() nor on(), so it would never be called. Override one of them; "
+                f"hook {name} overrides none of step(), on() and idle(), so it would never be called. Override one; "
                 "a name that Hook does not know is not called either."
             )
-        for method in ("step", "on"):
+        for method in ("step", "on", "idle"):
             called = getattr(type(hook), method)
             if inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called):
                 raise DefinitionError(f"hook {name}: {method}() is called without await: write `def`, not `async def`")
@@ -61,3 +65,8 @@ def has_step(hook: Hook) -> bool:
 def has_on(hook: Hook) -> bool:
     """Whether the hook listens to facts."""
     return type(hook).on is not Hook.on
+
+
+def has_idle(hook: Hook) -> bool:
+    """Whether the hook wants to know of idle threads."""
+    return type(hook).idle is not Hook.idle

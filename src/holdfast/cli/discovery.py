@@ -16,6 +16,7 @@ from typing import Any
 from holdfast.app import App
 from holdfast.authoring.script.functions import is_a
 from holdfast.authoring.script.workflows import AnyWorkflow
+from holdfast.cli.django_project import set_up_project
 from holdfast.cli.targets import CommandError, add_folder, app_in, import_named
 from holdfast.config import Loaded
 from holdfast.errors import DefinitionError
@@ -33,6 +34,7 @@ def discovered_app(loaded: Loaded) -> App:
     add_folder(loaded.folder)
     if (loaded.folder / "src").is_dir() and not (loaded.folder / "src" / "__init__.py").exists():
         add_folder(loaded.folder / "src")
+    set_up_project(loaded.folder, is_asked=False)
     modules = [(file, import_named(_module_name(file), file)) for file in files]
     app = _only_app(modules) or App(config=settings)
     for file, module in modules:

@@ -20,6 +20,7 @@ import click
 
 from holdfast.app import App
 from holdfast.authoring.script.functions import is_a
+from holdfast.cli.django_project import set_up_project
 from holdfast.client.client import Client
 from holdfast.config import URL_VARIABLE, Loaded, load
 from holdfast.core.hints import did_you_mean
@@ -43,7 +44,9 @@ def load_app(target: str, folder: Path | None = None) -> App:
     if name.endswith(".py") or "/" in name:
         dotted = name.removesuffix(".py").strip("./").replace("/", ".")
         raise click.UsageError(f"{target!r} is a path. Write {dotted}:{attribute}.")
-    add_folder(folder or Path.cwd())
+    place = folder or Path.cwd()
+    add_folder(place)
+    set_up_project(place, is_asked=False)
     module = import_named(name)
     found: Any = module
     for part in attribute.split("."):

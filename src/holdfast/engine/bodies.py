@@ -121,7 +121,7 @@ class Bodies:
         self._surroundings = surroundings
         self._hooks = hooks
         self._has_hooks = bool(hooks)
-        self._threads = Threads(threads, "holdfast-step")
+        self._threads = Threads(threads, "holdfast-step", hooks.idle)
         self._running: set[Body] = set()
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
@@ -182,9 +182,9 @@ class Bodies:
             return await self._in_process(body, scope)
         function = self._hooks.wrapped(spec.function, scope, is_async=is_async)
         if spec.tx:
-            submit = self._threads.pool.submit
+            submit = self._threads.submit_alone
             work_in = functools.partial(run_in_transaction, spec, function, scope, args, kwargs)
-            return Succeeded(*await work_in(lambda work: submit(self._in_thread, body, work)))
+            return Succeeded(*await work_in(lambda work: submit(functools.partial(self._in_thread, body, work))))
         if is_async:
             running_step.set(scope)
             return Succeeded(spec.result.encode(await function(*args, **kwargs), f"result of {spec.name}"))

@@ -1,4 +1,4 @@
-"""Hooks around the body of a step: entered in order, left in reverse.
+"""Hooks around the body of a step, entered in order and left in reverse; and in threads that have run out of work.
 
 A hook's errors are reported once and otherwise ignored: the outcome of the body counts, whatever hooks do.
 """
@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from holdfast.authoring.hook import Hook, has_step
+from holdfast.authoring.hook import Hook, has_idle, has_step
 from holdfast.authoring.script.context import StepScope
 from holdfast.authoring.script.verbs import Current, current_of
 from holdfast.core.failure import Failure
@@ -24,8 +24,11 @@ class Hooks:
 
     def __init__(self, hooks: Sequence[Hook], telemetry: Telemetry) -> None:
         self._all = tuple(hook for hook in hooks if has_step(hook))
+        self._resting = tuple(hook for hook in hooks if has_idle(hook))
         self._telemetry = telemetry
-        self._failed: set[str] = set()
+        self._failed: set[tuple[str, str]] = set()
+        self.idle: Callable[[], None] | None = self._idle if self._resting else None
+        """To be called in a thread that has run out of bodies; None if no hook wants to know."""
 
     def __bool__(self) -> bool:
         return bool(self._all)
@@ -50,11 +53,18 @@ class Hooks:
 
         return awaited if is_async else called
 
-    def _failed_in(self, hook: Hook, error: BaseException) -> None:
+    def _idle(self) -> None:
+        for hook in self._resting:
+            try:
+                hook.idle()
+            except BaseException as error:  # noqa: BLE001 a hook never hurts a thread, whatever it raises
+                self._failed_in(hook, error, "idle()")
+
+    def _failed_in(self, hook: Hook, error: BaseException, place: str = "step()") -> None:
         name = type(hook).__name__
-        if name not in self._failed:
-            self._failed.add(name)
-            self._telemetry.tell(HookFailed(name, "step()", error))
+        if (name, place) not in self._failed:
+            self._failed.add((name, place))
+            self._telemetry.tell(HookFailed(name, place, error))
 
 
 class Around:

@@ -5,11 +5,15 @@ a thread wakes. Here one thread is woken at a time. Before it begins a body it w
 bodies that block run side by side; after a short body the same thread takes the next. The event loop is told of all
 outcomes together, with one wake-up. After some pieces of work a thread goes to the end of the pool's queue: other users
 of the pool get a turn, however many bodies come.
+
+A thread that runs out of work calls `idle`, so that what belongs to the thread, such as a database connection, can be
+closed there.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -28,7 +32,8 @@ class Threads:
     """An executor for one event loop. Its futures belong to the loop, and `run_in_executor` passes them on unchanged: a
     thread-safe future and its way back to the loop would cost more than most bodies."""
 
-    def __init__(self, most: int, name: str) -> None:
+    def __init__(self, most: int, name: str, idle: Callable[[], None] | None = None) -> None:
+        self._idle = idle
         self.pool: ThreadPoolExecutor = ThreadPoolExecutor(most, thread_name_prefix=name)
         self._queued: deque[tuple[asyncio.Future[Any], Work]] = deque()
         self._ended: deque[Ended] = deque()
@@ -51,6 +56,10 @@ class Threads:
             self.pool.submit(self._work)
         return future
 
+    def submit_alone(self, work: Work, /) -> concurrent.futures.Future[Any]:
+        """Like `submit`, for work that is not to be queued behind other bodies."""
+        return self.pool.submit(self._work_alone, work)
+
     def withdraw(self, future: asyncio.Future[Any]) -> bool:
         """Whether its work had not begun; then it never will."""
         with self._turn:
@@ -69,8 +78,22 @@ class Threads:
         """The loop of a thread: works until nothing is queued, or until others of the pool get their turn."""
         for number in range(IN_A_ROW):
             if not self._has_worked(has_come=number > 0):
+                if number > 0:
+                    self._rest()
                 return
         self._wake_if_needed()
+        self._rest()
+
+    def _work_alone(self, work: Work) -> Any:
+        try:
+            return work()
+        finally:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Called in a thread that has worked and finds nothing more to do."""
+        if self._idle is not None and not self._queued:
+            self._idle()
 
     def _has_worked(self, *, has_come: bool) -> bool:
         """Does one piece of work. Keeps no reference to it afterwards."""

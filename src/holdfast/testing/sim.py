@@ -30,6 +30,7 @@ from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client import schedules
 from holdfast.client.client import Client
+from holdfast.client.selection import Selection
 from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.config import RecoverySettings
 from holdfast.core.doing import decode_doing
@@ -204,11 +205,13 @@ class Sim:
         """The run with that id, such as a child. Raises `RunNotFound` if there is none."""
         return SimRun(self.call(self._client.get(id, workflow)), self)
 
-    def runs(self) -> list[RunView]:
-        """Every run, including children, in the order they were started."""
+    def runs(self, *, workflow: str | None = None, attributes: Mapping[str, str] | None = None) -> list[RunView]:
+        """Runs, including children, in the order they were started; all of them, or those of the workflow that have
+        the attributes."""
+        which = Selection(workflow=workflow, attributes=attributes).filter(self.now)
 
         async def collect() -> list[RunView]:
-            return [view async for view in self._client.runs()]
+            return [view async for view in self._client.runs(which)]
 
         return self.call(collect())[::-1]
 

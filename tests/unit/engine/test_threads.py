@@ -130,7 +130,7 @@ async def test_who_uses_the_pool_itself_gets_a_turn() -> None:
     order: list[str] = []
     leave = threading.Event()
     bodies = [threads.run(lambda: leave.wait(30)), *(threads.run(partial(order.append, "body")) for _ in range(1_000))]
-    other = asyncio.wrap_future(threads.pool.submit(order.append, "other"))
+    other = asyncio.wrap_future(threads.submit_alone(partial(order.append, "other")))
     leave.set()
     await asyncio.gather(*bodies, other)
     threads.shutdown()
@@ -154,3 +154,28 @@ async def test_a_loop_that_stands_still_for_its_work_hears_of_each(threads: Thre
             began.append(threads.run(int))
             assert told.wait(10)
     assert await asyncio.gather(*began) == [0, 0, 0]
+
+
+async def test_a_thread_without_work_is_told_so_in_that_thread() -> None:
+    """Promise: every thread that worked is told once it finds nothing more to do, and not between two bodies that are
+    queued; what belongs to it can be closed there."""
+    worked, rested, told = set[int](), list[int](), threading.Event()
+
+    def idle() -> None:
+        rested.append(threading.get_ident())
+        told.set()
+
+    threads = Threads(1, "tested", idle)
+    leave = threading.Event()
+    bodies = [threads.run(lambda: leave.wait(30))]
+    bodies += [threads.run(lambda: worked.add(threading.get_ident())) for _ in range(5)]
+    leave.set()
+    await asyncio.gather(*bodies)
+    assert await asyncio.to_thread(told.wait, 10)
+    assert rested == list(worked)
+    told.clear()
+    alone = asyncio.wrap_future(threads.submit_alone(threading.get_ident))
+    assert await asyncio.wait_for(alone, 10) == rested[-1]
+    assert await asyncio.to_thread(told.wait, 10)
+    threads.shutdown()
+    assert len(rested) == 2

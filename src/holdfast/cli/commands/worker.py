@@ -3,14 +3,14 @@
 The first SIGTERM, SIGINT or SIGHUP stops it gracefully: it claims nothing more and releases runs as their steps end,
 within the grace time. A second one ends it at once, and its runs wait until its lease expires. The handlers are
 Python's own, not the event loop's, so that they work while the author's code blocks the loop.
+
+With `--processes` this process becomes a supervisor, and each process that it forks continues here as a worker.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import signal
 import sys
 import threading
 import time
@@ -18,26 +18,29 @@ from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from types import FrameType
+from pathlib import Path
 
 import click
 from msgspec.structs import replace
 
 from holdfast.app import App
 from holdfast.cli.commands.tokens import token_file
+from holdfast.cli.django_project import set_up_project
 from holdfast.cli.logs import LOG, LogFormat, configure
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand
-from holdfast.cli.targets import CommandError, app_to_serve
+from holdfast.cli.stopping import StopRequests
+from holdfast.cli.supervisor import Supervisor
+from holdfast.cli.targets import CommandError, add_folder, app_to_serve, refuse_private
 from holdfast.config import Loaded, load
 from holdfast.config.addresses import without_secrets
-from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
+from holdfast.django import close_connections
 from holdfast.doors import web
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.stores import missing_store
 
-STOPPING = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
+LAST_PORT = 65535
 
 THREADS_END = 1.0
 """Seconds that threads get after the worker has stopped; bodies that never end are left behind."""
@@ -55,6 +58,7 @@ THREADS_END = 1.0
 @click.option(
     "-c", "--concurrency", type=click.IntRange(min=1), metavar="N", help="Maximum number of runs at a time. [100]"
 )
+@click.option("-p", "--processes", type=click.IntRange(min=1), metavar="N", help="Supervise N worker processes.")
 @click.option("--id", metavar="ID", help="Id of the worker; restarted with it, it resumes its runs at once.")
 @click.option("--ttl", type=duration, help="Lease: how long a silent worker keeps its runs. [15s]")
 @click.option("--poll", type=duration, help="Poll interval. [1s]")
@@ -65,11 +69,13 @@ THREADS_END = 1.0
 )
 @click.option("--json", "is_json", is_flag=True, help="Same as --log-format json.")
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and figures there.")
+@click.option("--django", "is_django", is_flag=True, help="Set up the Django project first. [if manage.py is here]")
 @click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare (for development).")
 def command(
     target: str | None,
     queues: tuple[str, ...],
     concurrency: int | None,
+    processes: int | None,
     id: str | None,
     ttl: timedelta | None,
     poll: timedelta | None,
@@ -78,6 +84,7 @@ def command(
     log_level: str,
     is_json: bool,
     address: str | None,
+    is_django: bool,
     paranoid: bool,
 ) -> int:
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
@@ -89,16 +96,28 @@ def command(
     log_format = "json" if is_json else log_format
     formatter = configure(log_format, log_level)
     given = {"worker.id": id, "worker.concurrency": concurrency, "worker.queues": queues or None}
+    flags = {**given, "leases.ttl": ttl, "worker.poll": poll, "worker.grace": grace}
     try:
-        loaded = load(flags={**given, "leases.ttl": ttl, "worker.poll": poll, "worker.grace": grace})
-        settings = loaded.settings
-        signals = StopSignals(formatter, settings.leases.ttl)
-        signals.install()
-        app = app_to_serve(target, loaded)
-        _check(app, target or settings.app or "what was found")
+        loaded = load(flags=flags)
+        joined = None
+        if processes is not None:
+            _check_last(address, processes)
+            outcome = Supervisor(processes).run()
+            if isinstance(outcome, int):
+                return outcome
+            joined = outcome
+            loaded = load(flags={**flags, "worker.id": numbered_id(loaded.settings.worker.id, joined.number)})
+        requests = StopRequests(formatter, loaded.settings.leases.ttl)
+        requests.install()
+        if joined is not None:
+            requests.follow(joined.line)
+        app = _app(target, loaded, is_django=is_django)
+        if joined is not None:
+            refuse_private(app.url)
         if paranoid:
             app.settings = replace(app.settings, paranoid=True)
-        return asyncio.run(_serve(app, signals, loaded, address))
+        place = None if address is None or joined is None else next_address(address, joined.number)
+        return asyncio.run(_serve(app, requests, loaded, place or address))
     except (HoldfastError, CommandError) as error:
         if log_format != "json":
             raise
@@ -106,51 +125,35 @@ def command(
         return 1
 
 
-class StopSignals:
-    """Counts the signals that ask a worker to stop."""
+def numbered_id(id: str, number: int) -> str:
+    """The id of a supervised process. It is the same after a restart, so that its runs are free at once."""
+    return f"{id or f'{{hostname}}-{os.getppid()}'}-{number}"
 
-    def __init__(self, formatter: logging.Formatter, ttl: timedelta) -> None:
-        self._formatter = formatter
-        self._ttl = ttl
-        self._first: signal.Signals | None = None
-        self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
 
-    def install(self) -> None:
-        """Handles the signals, except those that the parent process (nohup, a shell) ignores."""
-        for number in STOPPING:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._received)
+def next_address(address: str, number: int) -> str:
+    """Where the figures of one of the processes are: each next one has the next port; 0 is a free port for each."""
+    host, port = web("server").parse_address(address)
+    at = port + number - 1 if port else 0
+    if at > LAST_PORT:
+        raise InvalidInput(f"--http {address}: worker process {number} would need port {at}. Choose a lower one.")
+    return f"[{host}]:{at}" if ":" in host else f"{host}:{at}"
 
-    async def wait(self) -> signal.Signals:
-        """Waits for the first signal."""
-        loop, event = asyncio.get_running_loop(), asyncio.Event()
-        self._waiter = loop, event
-        if self._first is None:
-            await event.wait()
-        assert self._first is not None
-        return self._first
 
-    def _received(self, number: int, _: FrameType | None) -> None:
-        received = signal.Signals(number)
-        if self._first is not None:
-            self._exit_now(received)
-        self._first = received
-        if self._waiter is not None:
-            loop, event = self._waiter
-            with suppress(RuntimeError):  # the loop has just ended
-                loop.call_soon_threadsafe(event.set)
+def _check_last(address: str | None, processes: int) -> None:
+    if address is not None:
+        next_address(address, processes)
 
-    def _exit_now(self, received: signal.Signals) -> None:
-        """Writes past the logging, which this handler may have interrupted, and exits."""
-        lease = format_duration(self._ttl)
-        text = f"{received.name} again: exiting now; other workers resume its runs when its lease of {lease} ends"
-        record = logging.makeLogRecord(
-            {"name": LOG.name, "levelno": logging.WARNING, "levelname": "WARNING", "msg": text}
-        )
-        record.fact = "killed"
-        with suppress(OSError, ValueError):
-            os.write(sys.stderr.fileno(), f"{self._formatter.format(record)}\n".encode(errors="backslashreplace"))
-        os._exit(130 if received is signal.SIGINT else 1)
+
+def _app(target: str | None, loaded: Loaded, *, is_django: bool) -> App:
+    """The app to serve; of a Django project, after the project is set up."""
+    place = loaded.folder if loaded.settings.app and not target else Path.cwd()
+    add_folder(place)
+    is_django = set_up_project(place, is_asked=is_django)
+    app = app_to_serve(target, loaded)
+    _check(app, target or loaded.settings.app or "what was found")
+    if is_django:
+        close_connections(app)
+    return app
 
 
 async def tell_of_new_store(url: str) -> None:
@@ -160,7 +163,7 @@ async def tell_of_new_store(url: str) -> None:
         LOG.warning(text, without_secrets(url), extra={"fact": "new store"})
 
 
-async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | None) -> int:
+async def _serve(app: App, requests: StopRequests, loaded: Loaded, address: str | None) -> int:
     await tell_of_new_store(app.url)
     settings = loaded.settings
     worker_settings = settings.worker
@@ -175,7 +178,8 @@ async def _serve(app: App, signals: StopSignals, loaded: Loaded, address: str | 
         grace=worker_settings.grace,
     ) as worker:
         async with _figures(app, loaded, address):
-            name = (await signals.wait()).name
+            requests.serving()
+            name = await requests.wait()
         held = len(worker.engine.sessions)
         LOG.info(
             "worker %s: stopping (%s), %s still held; a second signal exits at once",
