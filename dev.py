@@ -227,17 +227,18 @@ def lab(arguments: list[str]) -> int:
 
 @command("mutate")
 def mutate(arguments: list[str]) -> int:
-    """Change core/ in small ways and see whether its tests notice: `mutate [HOW MANY [SEED]]`, by default 200 and 0."""
-    if len(arguments) > 2 or not all(word.isdigit() for word in arguments):
-        return usage("mutate takes up to two numbers: how many mutants, and the seed of the sample")
-    count, seed = (int(word) for word in [*arguments, *("200", "0")[len(arguments) :]])
+    """Change core/ and turn/ in small ways and see whether tests notice: `mutate [core|turn] [HOW MANY [SEED]]`."""
+    part, numbers = (arguments[0], arguments[1:]) if arguments[:1] in (["core"], ["turn"]) else ("", arguments)
+    if len(numbers) > 2 or not all(word.isdigit() for word in numbers):
+        return usage("mutate takes core or turn, and up to two numbers: how many mutants, and the seed of the sample")
+    count, seed = (int(word) for word in [*numbers, *("200", "0")[len(numbers) :]])
     install("test", "lint")
     shutil.rmtree(ROOT / "mutants", ignore_errors=True)
     say("== making the mutants, and noting which test reaches which")
     # mutmut has no verb for this alone: asked for a mutant that cannot be, it does both and then gives up.
     made = subprocess.run([tool("mutmut"), "run", "none"], cwd=ROOT, capture_output=True, text=True, check=False)
     metas = [json.loads(meta.read_text()) for meta in sorted((ROOT / "mutants").rglob("*.meta"))]
-    mutants = sorted(name for meta in metas for name in meta["exit_code_by_key"])
+    mutants = sorted(name for meta in metas for name in meta["exit_code_by_key"] if f"holdfast.{part}" in name)
     if not mutants or "nothing matches" not in made.stderr:
         say(f"{made.stdout}{made.stderr}\ndev.py: no mutants could be made, or the tests fail without them")
         return 1

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import calls
+from benchmarks.handoffs import there_and_back
 from benchmarks.machine import machine
 from benchmarks.places import placed
 from benchmarks.profiling import profiled, shares
@@ -40,13 +41,16 @@ files, each further step {step}. What is left is flat: no function takes more th
 - **Python's builtins** are what our functions call: dictionaries, tuples, locks, the files' state, and the collector.
 - A sync workflow costs two hand-offs between threads for each turn, and the thread of its body two more. Each wakes a
   thread twice: once for the lock, once for the interpreter. The body of the workflow cannot run on the event loop's own
-  thread: code that blocks would stop every run, and nothing could give it up after a minute.
+  thread: code that blocks would stop every run, and nothing could give it up after a minute. There and back takes
+  {locks} µs of processor time by locks, as it is done, and {pipes} µs by pipes; but then each such run in memory would
+  keep files open, and a process often may have no more than 1,024.
+- A sync workflow of one step costs more than its hand-offs: a thread is begun for it, and ends.
 """
 
 
 def measure(scale: Scale, parent: str | None, store: str) -> dict[str, Any]:
-    """Microseconds and shares of each workload, and the calls. The watchdog notices that a profiler slows things down:
-    quiet."""
+    """Microseconds and shares of each workload, the calls, and hand-offs between threads. The watchdog notices that a
+    profiler slows things down: quiet."""
     logging.disable(logging.WARNING)
     found: dict[str, Any] = {"microseconds": {}, "shares": {}}
     with (
@@ -60,13 +64,15 @@ def measure(scale: Scale, parent: str | None, store: str) -> dict[str, Any]:
         run, per_step = asyncio.run(calls.counts(stores.url(f"c{time.monotonic_ns()}")))
     of = machine()
     found["machine"] = f"{of['processor']}, {of['cores']} cores, load {of['load_before']}"
+    found["hand_offs"] = {name: float(f"{each:.2g}") for name, each in there_and_back().items()}
     found["calls"] = {"run": run.total, "files": run.files, "step": round(per_step)}
     return found
 
 
 def render(split: Mapping[str, Any], on: str) -> str:
     """The section of the page."""
-    return _TEXT.format(table="\n".join(_table(split)), on=on, **split["calls"])
+    hand_offs = {name: shown(each) for name, each in split["hand_offs"].items()}
+    return _TEXT.format(table="\n".join(_table(split)), on=on, **split["calls"], **hand_offs)
 
 
 def _table(split: Mapping[str, Any]) -> Sequence[str]:

@@ -117,6 +117,10 @@ class Lines:
         """Whether a step waits that has not been refused, or there is something to tell the store."""
         return bool(self._drops or self._holds) or any(key not in self._refused for key in self.waiting)
 
+    def has_to_ask(self, inputs: Iterable[e.AnyEvent] = ()) -> bool:
+        """Whether the store is to be asked, also after a turn with these inputs, or is being asked."""
+        return self.is_asking or self.is_put_off or self.has_unasked or self.frees(inputs)
+
     def ask(self, *, again: bool = False, may_begin: bool = True) -> tuple[MovePlaces | None, list[e.AnyEvent]]:
         """What to tell the store, if there is anything; and the outcomes of steps whose limits cannot be told. `again`:
         also steps that were refused. Not `may_begin`: nothing begins now, and only what is free is told."""

@@ -91,7 +91,7 @@ class Machine(Writer):
             case i.Released():
                 self._released(is_ours=given.is_ours)
             case i.Drain():
-                self._intent = self._intent if self._intent is Intent.PAUSE else Intent.LEAVE
+                self._intent = Intent.LEAVE
                 self._turn(at)
             case i.Lost():
                 self._lose(given.why, given.event)

@@ -255,26 +255,20 @@ class Writer:
         if intent is not Intent.STAY and not flight:
             is_held = intent is Intent.HOLD
             return Park(parking.wake_after(self.run, self.program, draft) if is_held else draft.at)
-        is_quiet = not flight and not self._unstarted and (self._lines is None or not self._has_to_ask(draft))
+        is_quiet = (
+            not flight and not self._unstarted and (self._lines is None or not self._lines.has_to_ask(draft.inputs))
+        )
         park = parking.park_after(self.run, self.program, draft, is_quiet=is_quiet)
         if park is None or self._lines is None:
             return park
         end = self._lines.next_end(self.run)
         return park if end is None or (park.until is not None and park.until <= end) else Park(end)
 
-    def _has_to_ask(self, draft: Draft | None = None) -> bool:
-        """Whether the store is to be asked for places, also after this turn, or is being asked."""
-        lines = self._lines
-        if lines is None:
-            return False
-        is_again = draft is not None and lines.frees(draft.inputs)
-        return is_again or lines.is_asking or lines.is_put_off or lines.has_unasked or bool(lines.granted)
-
     def _stuck(self, draft: Draft) -> list[e.AnyEvent]:
         """The pause of a run that is about to be parked for good: neither time nor a message will wake its code."""
         if draft.ends_pass or any(isinstance(x, e.Paused) for x in draft.inputs):
             return []
-        where = None if self._flight or self._unstarted or self._shown > self.seen else self.program.stuck_at()
+        where = None if self._shown > self.seen else self.program.stuck_at()
         return [] if where is None else [rules.stuck(where)]
 
     # -- nothing to write ----------------------------------------------------------------------------------------------
@@ -290,7 +284,7 @@ class Writer:
         is_staying = self._intent is Intent.STAY
         if self._lines is not None:
             wake = parking.earlier(wake, self._lines.next_end(self.run))
-            if is_staying and self._has_to_ask():
+            if is_staying and self._lines.has_to_ask():
                 self.state = State.IDLE  # the answer comes
                 if self._lines.is_put_off:
                     self._effects.append(f.WakeAt(at + LOOK))

@@ -113,12 +113,14 @@ def test_the_split_of_a_step_is_added_to_what_was_saved(tmp_path: Path) -> None:
         "microseconds": {"W3": 200.0, "W1": 400.0},
         "shares": {"W3": shares, "W1": shares},
         "calls": {"run": 11, "files": 7, "step": 5},
+        "hand_offs": {"locks": 12.0, "pipes": 6.5},
         "machine": "a machine",
     }
     save_more(path, "sqlite", {"split": split})
     page = render(load(path))
     assert "| asyncio | 25 % | 50.0 µs | 25 % | 100 µs |" in page
     assert "enter 11 in 7\nfiles, each further step 5." in page
+    assert "12.0 µs of processor time by locks, as it is done, and 6.50 µs by pipes" in page
     assert "On a machine, SQLite:" in page
     assert "3 of 4 targets are met." in page
 

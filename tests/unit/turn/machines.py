@@ -41,6 +41,11 @@ async def flow() -> None:
     """Never run: its machine is given a program of the test's."""
 
 
+@workflow(name="patient", retry=Retry(attempts=3, first="10s"))
+async def patient() -> None:
+    """Never run; an error outside its steps begins a new pass."""
+
+
 @step
 async def act() -> None:
     """Never run."""
@@ -64,6 +69,7 @@ class FakeProgram:
     fed: list[tuple[datetime, list[e.AnyEvent]]] = field(default_factory=list[Any])
     closed: int = 0
     stuck: str | None = None
+    is_plain: bool = False
 
     def activate(self, at: datetime, inputs: Inputs) -> list[c.Command]:
         """Notes what came, and answers."""
@@ -80,10 +86,6 @@ class FakeProgram:
     def next_timer(self) -> datetime | None:
         """As it was set."""
         return self.timer
-
-    @property
-    def is_plain(self) -> bool:
-        return False
 
     def due_timers(self, now: datetime) -> list[str]:
         """The one timer, once."""
@@ -135,6 +137,17 @@ async def impatient() -> None:
     """Never run; waits for ten seconds."""
 
 
+customer = Limit("customer", at_once=1)
+
+
+@step(limits=[customer.by("name")])
+async def keyed(name: str) -> None:
+    """Never run; its arguments say which place it wants."""
+
+
+WORKFLOWS = {"flow": flow.spec, "patient": patient.spec}
+
+
 def never_withdrawn(keys: Sequence[str]) -> list[str]:
     """All bodies have begun."""
     return []
@@ -151,15 +164,16 @@ class Bench:
         no: int = 7,
         program: FakeProgram | None = None,
         settings: Settings = SETTINGS,
+        workflow: str = "flow",
         **started: Any,
     ) -> None:
         self.program = program or FakeProgram(list(answers), has_begun=False)
         self.at = AT
-        _, turn = new_run("run", e.Started(workflow="flow", **started), AT)
+        _, turn = new_run("run", e.Started(workflow=workflow, **started), AT)
         self.durable = [turn]
         self._pending: Turn | None = None
         run = fold("run", self.durable)
-        rules = Rules(settings, "worker", is_exclusive, lambda: 0.5, lambda _: flow.spec)
+        rules = Rules(settings, "worker", is_exclusive, lambda: 0.5, lambda run: WORKFLOWS[run.workflow])
         self.machine = Machine(run, self.program, rules, withdraw, no=no, epoch=1)
         self.effects: list[f.Effect] = []
 
@@ -192,9 +206,12 @@ class Bench:
         """A body returns."""
         return self.take(i.Landed(self.later(), key, Succeeded(value)))
 
-    def breaks(self, key: str, kind: str = "ValueError", stopped: str | None = None) -> list[f.Effect]:
+    def breaks(
+        self, key: str, kind: str = "ValueError", stopped: str | None = None, *, is_final: bool = False
+    ) -> list[f.Effect]:
         """A body raises."""
-        return self.take(i.Landed(self.later(), key, Broke(Failure(type=kind, message="no")), None, stopped))
+        broke = Broke(Failure(type=kind, message="no"), is_final)
+        return self.take(i.Landed(self.later(), key, broke, None, stopped))
 
     def reopened(self, *kept: e.AnyEvent, messages: Sequence[e.AnyEvent] = (), last: int = 0) -> list[f.Effect]:
         """The journal was read again, up to the last turn that was committed."""
@@ -204,6 +221,13 @@ class Bench:
         """What a machine hears that waits for its journal."""
         run = fold("run", self.durable)
         return i.Opened(self.later(), run, self.program, messages, last, kept)
+
+    def taken_over(self, *answers: list[c.Command], steps: Sequence[c.RunStep] = ()) -> Bench:
+        """Another worker has the run now, and its program asks still for these steps."""
+        program = FakeProgram(list(answers), {command.key: command for command in steps})
+        again = Bench(program=program)
+        again.durable, again.at, again.machine.epoch = self.durable, self.at, self.machine.epoch + 1
+        return again
 
     # -- what came out -------------------------------------------------------------------------------------------------
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
+from holdfast.ports.journal import Committed, Park
 from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
 from holdfast.turn.limited import Lines
 from holdfast.turn.outcome import Broke
 from holdfast.turn.states import State
-from tests.unit.turn.machines import Bench, act, impatient, limited, run_step
+from tests.unit.turn.machines import AT, Bench, act, impatient, keyed, limited, run_step
 
 DONE = c.Complete(value=b"1")
 
@@ -176,3 +179,212 @@ def test_a_run_without_limits_says_nothing_of_places() -> None:
     bench.lands("a")
     bench.said()
     assert not bench.all(f.MovePlaces)
+
+
+# -- asking, and what a held run does meanwhile ------------------------------------------------------------------------
+
+SIGNAL = e.SignalReceived(message="m1", name="go")
+CHILD = c.StartChild(key="child", run="child", workflow="flow", version="", args=b"{}")
+SECOND = timedelta(seconds=1)
+
+
+def test_places_are_asked_for_although_a_body_runs() -> None:
+    """Promise: after every durable turn, and again after a second in case nobody tells."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    assert [ask.step for ask in bench.only(f.MovePlaces).asks] == ["a"]
+    assert not bench.all(f.WakeAt)  # the answer comes
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert bench.only(f.WakeAt) == f.WakeAt(bench.at + SECOND)
+    bench.take(i.TimeCame(bench.later()))
+    assert [ask.step for ask in bench.only(f.MovePlaces).asks] == ["a"]
+
+
+def test_the_end_of_a_wait_is_waited_for_if_it_is_sooner_than_the_next_look() -> None:
+    bench = asked(run_step("a", of=impatient), run_step("b", of=act))
+    until = AT + timedelta(seconds=1 + 10)  # recorded as waiting one second after AT
+    bench.at = until - timedelta(seconds=1.5)
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert bench.only(f.WakeAt) == f.WakeAt(until)
+
+
+def test_no_places_are_asked_for_during_a_write() -> None:
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",)))
+    bench.take(i.Messages(bench.later(), [SIGNAL], 1))
+    bench.take(i.News(bench.later()))
+    assert bench.effects == []
+
+
+def test_a_step_that_came_while_the_store_was_asked_asks_next() -> None:
+    bench = asked(run_step("a", of=limited))
+    bench.program.answers = [[run_step("b", of=limited)]]
+    bench.take(i.Messages(bench.later(), [SIGNAL], 1))
+    bench.said()
+    assert not bench.all(f.MovePlaces)
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert [ask.step for ask in bench.only(f.MovePlaces).asks] == ["b"]
+    assert bench.state is State.IDLE
+
+
+def at_once(bench: Bench) -> None:
+    """The turn is durable, and no time has passed."""
+    bench.take(i.Verdict(bench.at, Committed(1, bench.machine.seen)))
+
+
+def leaving(pausing: bool) -> Bench:
+    """A run that waits for the body of b before it is given back or paused; a waits for a place."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",)))
+    bench.take(i.Messages(bench.later(), [e.Paused(reason="operator")], 1) if pausing else i.Drain(bench.later()))
+    return bench
+
+
+def test_a_run_that_is_about_to_be_given_back_asks_for_nothing() -> None:
+    for pausing in (False, True):
+        bench = leaving(pausing)
+        bench.take(i.News(bench.later()))
+        assert not bench.all(f.MovePlaces), pausing
+
+
+def test_a_step_whose_place_cannot_be_told_fails_and_the_next_turn_says_so() -> None:
+    """Promise: the step fails, not the run, and nothing that came before is forgotten."""
+    bench = asked(run_step("k", of=keyed))
+    assert f.WakeAt(bench.at) in bench.effects
+    [failed] = bench.written
+    assert isinstance(failed, e.StepFailed)
+    assert failed.key == "k"
+
+
+def test_a_step_whose_place_cannot_be_told_does_not_wait_for_the_body_of_another() -> None:
+    bench = asked(run_step("b", of=act))
+    bench.program.answers = [[run_step("k", of=keyed)]]
+    bench.take(i.Messages(bench.later(), [SIGNAL], 1))
+    bench.take(i.Messages(bench.later(), [SIGNAL], 2))
+    bench.said()
+    assert [type(x) for x in bench.written] == [e.SignalReceived, e.StepFailed]
+
+
+def test_a_step_whose_place_cannot_be_told_when_others_were_refused_fails_at_once() -> None:
+    bench = asked(run_step("a", of=limited))
+    bench.program.answers = [[run_step("k", of=keyed)]]
+    bench.take(i.Messages(bench.later(), [SIGNAL], 1))
+    bench.said()
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert f.WakeAt(bench.at) in bench.effects
+
+
+@pytest.mark.parametrize("hint", [i.News, i.TimeCame])
+def test_a_step_whose_place_cannot_be_told_fails_with_the_next_hint(hint: type[i.News | i.TimeCame]) -> None:
+    """Promise: also where the store had not counted the run as held here."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",), is_ours=False))
+    bench.program.answers = [[run_step("k", of=keyed)]]
+    bench.take(i.Messages(bench.later(), [SIGNAL], 1))
+    bench.said()
+    bench.take(hint(bench.later()))
+    assert f.WakeAt(bench.at) in bench.effects
+
+
+def test_the_next_attempt_of_a_limited_step_wants_a_place_first() -> None:
+    """Promise: its retry is recorded as waiting, the run is held for the answer, and an unlimited one just begins."""
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    bench.said()
+    bench.breaks("a")
+    at_once(bench)
+    bench.take(i.Landed(bench.at, "b", Broke(Failure(type="X", message=""))))
+    at_once(bench)
+    bench.take(i.TimeCame(max(bench.machine.run.retries.values())))
+    assert bench.written == (
+        e.AttemptStarted(key="a", attempt=2),
+        e.AttemptStarted(key="b", attempt=2),
+        e.Limited(waiting={"a": "api"}),
+    )
+    bench.said()
+    assert bench.only(f.Start).command.key == "b"
+    assert [ask.step for ask in bench.only(f.MovePlaces).asks] == ["a"]
+
+
+def test_a_run_is_not_parked_with_the_turn_that_lets_a_limited_step_wait() -> None:
+    bench = asked(run_step("a", of=limited))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    bench.said()
+    bench.breaks("a")
+    retry_at = bench.machine.run.retries["a"]
+    at_once(bench)
+    bench.take(i.TimeCame(retry_at))
+    assert bench.only(f.Submit).commit.park is None
+
+
+def test_a_granted_step_begins_with_a_retry_of_another() -> None:
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.breaks("b")
+    at_once(bench)
+    bench.at = bench.machine.run.retries["b"]
+    bench.take(i.Places(bench.at, ("a",), ("a",)))
+    bench.said()
+    assert {x.command.key for x in bench.all(f.Start)} == {"a", "b"}
+
+
+def quiet(timer: timedelta | None = None) -> Bench:
+    """Step a was refused and waits ten seconds at most; b has just landed."""
+    bench = asked(run_step("a", of=impatient), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",)))
+    bench.program.timer = None if timer is None else bench.at + timer
+    bench.lands("b")
+    return bench
+
+
+def test_a_run_whose_steps_wait_in_line_is_parked_until_the_first_has_waited_long_enough() -> None:
+    """Promise: or until an earlier time that it waits for."""
+    until = AT + timedelta(seconds=1 + 10)  # recorded as waiting one second after AT
+    assert quiet().only(f.Submit).commit.park == Park(until)
+    assert quiet(timedelta(minutes=1)).only(f.Submit).commit.park == Park(until)
+    bench = quiet(timedelta(seconds=4))
+    assert bench.only(f.Submit).commit.park == Park(bench.program.timer)
+
+
+def test_a_run_that_wakes_early_is_given_back_until_the_earliest_time() -> None:
+    bench = asked(run_step("a", of=impatient))
+    bench.program.timer = bench.at + timedelta(seconds=4)
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert bench.only(f.Release).until == bench.program.timer
+
+
+def test_a_run_is_not_parked_while_the_store_is_asked() -> None:
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.lands("b")
+    assert bench.only(f.Submit).commit.park is None
+
+
+def test_a_run_is_not_parked_that_is_to_ask_again_in_a_moment() -> None:
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",)))
+    bench.take(i.News(bench.later()))
+    bench.take(i.Places(bench.later(), ("a",), is_ours=False))
+    bench.lands("b")
+    assert bench.only(f.Submit).commit.park is None
+    bench.said()
+    assert bench.only(f.WakeAt) == f.WakeAt(bench.at + SECOND)
+
+
+def test_a_run_with_limits_and_nothing_to_ask_is_parked_with_its_turn() -> None:
+    bench = asked(run_step("a", of=limited), run_step("b", of=act))
+    bench.take(i.Places(bench.later(), ("a",), ("a",)))
+    bench.said()
+    bench.lands("b")
+    bench.said()
+    bench.lands("a")
+    assert bench.only(f.Submit).commit.park == Park(None)
+
+
+def test_a_parent_that_was_refused_again_is_given_back() -> None:
+    """Promise: it lingers once for its children, not once for each refusal."""
+    bench = Bench([run_step("a", of=limited), CHILD])
+    bench.open()
+    bench.said()
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert f.Rest(True) in bench.effects
+    bench.take(i.News(bench.later()))
+    bench.take(i.Places(bench.later(), ("a",)))
+    assert bench.only(f.Release).until is None
