@@ -290,6 +290,26 @@ async def test_one_worker_at_a_time_has_the_duty(store: Any) -> None:
     assert len(await runs_of(store)) == 1
 
 
+async def test_a_run_that_is_gone_when_it_is_to_be_killed_delays_nothing(store: Any) -> None:
+    """Promise: with overlap="kill", the run before may end and be removed by retention at any moment; the slot starts
+    all the same, and at once."""
+    definition = Schedule("s", quick(), every="1m", overlap="kill").definition
+    await declare(store, {"s": definition}, instance="i1", by="w1")
+
+    async def gone(*_: Any, **__: Any) -> None:
+        return None
+
+    for minute in (1, 2):
+        store.clock.advance(timedelta(minutes=1))
+        if minute == 2:
+            store.take = gone
+        await fire_due(store, holder="i1", tell=TELL)
+        assert len(await runs_of(store)) == minute
+    del store.take
+    moved = await store.schedule("s")
+    assert moved.next_at == store.clock.now() + timedelta(minutes=1)
+
+
 async def test_a_schedule_that_cannot_be_decided_hurts_no_other(store: Any, caplog: pytest.LogCaptureFixture) -> None:
     """Promise: it is put off and logged; the others are fired in the same pass, and it can be made again."""
     for name in ("a", "b", "c"):
