@@ -137,6 +137,11 @@ def test_backfill_starts_the_slots_of_a_range() -> None:
             list(handle.backfill(since, NOON, most=10))
         with pytest.raises(InvalidInput, match="most="):
             list(handle.backfill(since, NOON, most=1_000_000))
+        with pytest.raises(InvalidInput, match="most='5'"):
+            list(handle.backfill(since, NOON, most="5"))  # type: ignore[arg-type]
+        for until in (since, since - HOUR):
+            with pytest.raises(InvalidInput, match="since must lie before until"):
+                list(handle.backfill(since, until))
         assert ids(sim) == []
         slots = list(handle.backfill(since, since + 3 * HOUR, most=10))
         assert [(slot.at, slot.fate) for slot in slots] == [(since + HOUR * n, "started") for n in range(3)]
