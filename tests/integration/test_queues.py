@@ -126,9 +126,7 @@ def test_a_parent_that_waits_for_a_child_in_its_own_full_queue_is_named() -> Non
             assert f"run {child} needs a place in queue mail" in said
             assert "by run parent above it" in said
         (text,) = [each.text for each in findings_of(sim) if each.state == "problem"]
-        assert (
-            f"1 of 1 belong to runs that wait for their own children there: parent for {child}" in text
-        )
+        assert f"1 of 1 belong to runs that wait for their own children there: parent for {child}" in text
         assert "they wait for ever" in text
         assert "holdfast queues set mail --at-once" in text
         sim.call(queues.set_rules(sim._client, "mail", at_once=2))
