@@ -10,7 +10,9 @@ import pytest
 
 from holdfast import App, Queue, Status, sleep, start, step, sync, workflow
 from holdfast.client import queues
+from holdfast.client.inspect.finding import Finding
 from holdfast.client.inspect.findings import store_findings
+from holdfast.client.inspect.story import read_story
 from holdfast.core.queue import QueueRules
 from holdfast.errors import InvalidId, InvalidQueue
 from holdfast.queues.rulebook import declare_queues, settle_queues
@@ -62,6 +64,12 @@ async def family() -> int:
 
 
 @workflow
+async def selfish() -> int:
+    """Waits for a child that needs a place of its own."""
+    return await start(part(1), queue="mail").result()
+
+
+@workflow
 async def starter() -> str:
     return start(part(1), queue="mail").id
 
@@ -105,6 +113,44 @@ def test_a_child_that_names_a_queue_waits_there() -> None:
         assert sim.get(child).status() is Status.PENDING
         sim.call(queues.resume_queue(sim._client, "mail"))
         assert sim.get(child).result() == 1
+
+
+def test_a_parent_that_waits_for_a_child_in_its_own_full_queue_is_named() -> None:
+    """Promise: `show` names the two that wait for each other, at both, and what to do; `doctor` too. With a place more
+    they end, and nobody is named."""
+    with Sim(App("memory://", workflows=[selfish, part], queues=[Queue("mail", at_once=1)])) as sim:
+        parent = sim.start(selfish(), queue="mail", id="parent")
+        (child,) = [run.id for run in sim.runs() if run.id != parent.id]
+        for run in (parent.id, child):
+            (said,) = sim.call(read_story(sim._client, run)).limits
+            assert f"run {child} needs a place in queue mail" in said
+            assert "by run parent above it" in said
+        (text,) = [each.text for each in findings_of(sim) if each.state == "problem"]
+        assert f"1 of 1 belong to runs that wait for their own children there: parent for {child}" in text
+        assert "they wait for ever" in text
+        assert "holdfast queues set mail --at-once" in text
+        sim.call(queues.set_rules(sim._client, "mail", at_once=2))
+        assert parent.result() == 1
+        assert sim.call(read_story(sim._client, parent.id)).limits == []
+        assert all(each.state == "ok" for each in findings_of(sim))
+
+
+def test_a_queue_that_is_only_full_is_no_deadlock() -> None:
+    """Promise: a child that waits while other runs have all places is not said to wait for ever."""
+    with Sim(App("memory://", workflows=[selfish, part, napping], queues=[Queue("mail", at_once=1)])) as sim:
+        sim.start(napping(), queue="mail", id="sleeper")
+        parent = sim.start(selfish(), id="parent")
+        assert sim.call(read_story(sim._client, parent.id)).limits == []
+        assert all("their own children" not in each.text for each in findings_of(sim))
+
+
+def findings_of(sim: Sim) -> list[Finding]:
+    """What doctor says of queues."""
+
+    async def found() -> list[Finding]:
+        return [each async for each in store_findings(sim._client) if each.check == "queues"]
+
+    return sim.call(found())
 
 
 def test_a_tenant_with_many_runs_does_not_delay_one_with_ten() -> None:

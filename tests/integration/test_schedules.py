@@ -137,6 +137,11 @@ def test_backfill_starts_the_slots_of_a_range() -> None:
             list(handle.backfill(since, NOON, most=10))
         with pytest.raises(InvalidInput, match="most="):
             list(handle.backfill(since, NOON, most=1_000_000))
+        with pytest.raises(InvalidInput, match="most='5'"):
+            list(handle.backfill(since, NOON, most="5"))  # type: ignore[arg-type]
+        for until in (since, since - HOUR):
+            with pytest.raises(InvalidInput, match="since must lie before until"):
+                list(handle.backfill(since, until))
         assert ids(sim) == []
         slots = list(handle.backfill(since, since + 3 * HOUR, most=10))
         assert [(slot.at, slot.fate) for slot in slots] == [(since + HOUR * n, "started") for n in range(3)]
@@ -288,6 +293,26 @@ async def test_one_worker_at_a_time_has_the_duty(store: Any) -> None:
     clock.advance(timedelta(seconds=11))
     assert await fire_due(store, holder="i2", tell=TELL) is not None
     assert len(await runs_of(store)) == 1
+
+
+async def test_a_run_that_is_gone_when_it_is_to_be_killed_delays_nothing(store: Any) -> None:
+    """Promise: with overlap="kill", the run before may end and be removed by retention at any moment; the slot starts
+    all the same, and at once."""
+    definition = Schedule("s", quick(), every="1m", overlap="kill").definition
+    await declare(store, {"s": definition}, instance="i1", by="w1")
+
+    async def gone(*_: Any, **__: Any) -> None:
+        return None
+
+    for minute in (1, 2):
+        store.clock.advance(timedelta(minutes=1))
+        if minute == 2:
+            store.take = gone
+        await fire_due(store, holder="i1", tell=TELL)
+        assert len(await runs_of(store)) == minute
+    del store.take
+    moved = await store.schedule("s")
+    assert moved.next_at == store.clock.now() + timedelta(minutes=1)
 
 
 async def test_a_schedule_that_cannot_be_decided_hurts_no_other(store: Any, caplog: pytest.LogCaptureFixture) -> None:

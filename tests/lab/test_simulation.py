@@ -21,12 +21,14 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.core import events as e
+from holdfast.core import schedule as slot_rules
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.suspicion import NONE, Suspicion
 from holdfast.engine import engine
 from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import ClaimRequest, Claims
+from holdfast.ports.schedules import Move, Moving
 from holdfast.turn import park, rules
 from holdfast.turn.inputs import Opened
 from holdfast.turn.machine import Machine
@@ -35,9 +37,10 @@ from holdfast.turn.rules import taken_up
 from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
+from tests.lab.sim.loop import SimulatedClock
 from tests.lab.sim.scenario import RunPlan, Scenario
 from tests.lab.sim.shrinking import keep, kept, shrunk
-from tests.lab.sim.world import TTL, Result, World
+from tests.lab.sim.world import TTL, Result, World, scenario_of
 from tests.support.examples import count
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -159,6 +162,14 @@ class Generous(MemoryStore):
         return await super().release(run, epoch=now, until=until, inbox_seen=inbox_seen, note=note)
 
 
+class Hasty(MemoryStore):
+    """Takes any decision about a schedule, however old what it was made from."""
+
+    async def move_schedule(self, move: Move) -> Moving:
+        known = await self.schedule(move.name)
+        return await super().move_schedule(msgspec.structs.replace(move, revision=known.revision if known else 0))
+
+
 class Thievish(MemoryStore):
     """Frees the runs of workers that live."""
 
@@ -218,6 +229,13 @@ def first_problem(open_store: Callable[..., MemoryStore], seeds: int = 250, firs
     return ""
 
 
+def first_scheduled_problem(store: Callable[[SimulatedClock], MemoryStore], first: int) -> str:
+    """What is wrong first, in the seeds that have schedules."""
+    scheduled = (seed for seed in range(first, first + 2000) if scenario_of(seed).schedules)
+    results = (World(seed, open_store=store).run() for seed in scheduled)
+    return next(result.problems[0] for result in results if result.problems)
+
+
 def test_a_store_that_does_not_fence_is_found_out() -> None:
     assert first_problem(Unfenced, first=29).startswith("S3")
 
@@ -241,6 +259,17 @@ def test_a_store_that_takes_any_release_is_found_out() -> None:
 
 def test_a_store_that_takes_runs_from_the_living_is_found_out() -> None:
     assert first_problem(Thievish).startswith("S16")
+
+
+def test_a_store_that_takes_late_decisions_about_schedules_is_found_out() -> None:
+    """Two workers that both think it is their duty decide the same slot."""
+    assert first_scheduled_problem(Hasty, first=4000).startswith("C7")
+
+
+def test_slots_that_are_dropped_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slots that were missed are not counted."""
+    monkeypatch.setattr(slot_rules._Turn, "take_slot", _left_out)
+    assert first_scheduled_problem(MemoryStore, first=4000).startswith("C7")
 
 
 def test_a_store_that_does_not_count_claims_is_found_out() -> None:
@@ -347,6 +376,10 @@ def _never_convicted(suspicion: Suspicion, claims: int, max_claims: int) -> bool
 
 def _convicted_by_claims(suspicion: Suspicion, claims: int, max_claims: int) -> bool:
     return claims >= 3
+
+
+def _left_out(turn: object, slot: datetime) -> None:
+    return None
 
 
 def _without_suspects(before: Suspicion, claims: int, added: int) -> Suspicion:

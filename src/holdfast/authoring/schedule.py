@@ -19,7 +19,7 @@ from holdfast.core.instants import LONGEST_KEPT
 from holdfast.core.references import references_in
 from holdfast.core.schedule import Definition, Missed, Overlap, Work
 from holdfast.core.timetable import make_timetable
-from holdfast.errors import DefinitionError, InvalidSchedule
+from holdfast.errors import DefinitionError, InvalidInput, InvalidSchedule
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -129,8 +129,8 @@ class Schedule(Generic[R_co]):
                 catch_up=parse_duration(catch_up, what="catch_up=", most=LONGEST_KEPT),
                 times=times,
             )
-        except InvalidSchedule as error:
-            raise InvalidSchedule(f"{where}: {error}") from None
+        except InvalidInput as error:  # it says what is wrong; here is where
+            raise type(error)(f"{where}: {error}") from None
 
     def __repr__(self) -> str:
         return f"<Schedule {self.name}: {self.call.spec.label}, {self.definition.timetable.words()}>"

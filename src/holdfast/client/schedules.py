@@ -135,10 +135,15 @@ class ScheduleHandle(Generic[R]):
         the outcome of each. They are separate runs, and `overlap` applies; the same slot is backfilled once. Raises
         `InvalidSchedule`, having started none, if there are more slots than `most`.
         """
-        if isinstance(most, bool) or not 1 <= most <= MOST_SLOTS:
+        if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_SLOTS:
             raise InvalidInput(f"most={most!r}: a number of slots from 1 to {MOST_SLOTS:,}")
-        state = await self._state()
         begin, end = kept_instant(since, "since"), kept_instant(until, "until")
+        if begin >= end:
+            raise InvalidInput(
+                f"schedule {self.name}: backfill from {begin.isoformat()} until {end.isoformat()}: since must lie "
+                "before until. Nothing was started."
+            )
+        state = await self._state()
         slots = list(islice(_between(state, begin, end), most + 1))
         if len(slots) > most:
             raise InvalidSchedule(

@@ -188,6 +188,7 @@ class _Turn:
                 self.change(skipped=self.state.skipped + 1)
                 return "skipped"
             case "kill":
+                self.withdraw_starts()
                 self.kills += [run for run in self.open if run not in self.kills]
                 self.open = []
                 self.start(start)
@@ -210,6 +211,13 @@ class _Turn:
             self.open.append(start.run)
         if start.is_slot:
             self.change(fired=self.state.fired + 1)
+
+    def withdraw_starts(self) -> None:
+        """Runs that this pass would start, only for a later slot of it to kill them, are skipped instead."""
+        self.open = [run for run in self.open if all(run != one.run for one in self.starts)]
+        fired = sum(one.is_slot for one in self.starts)
+        self.change(skipped=self.state.skipped + len(self.starts), fired=self.state.fired - fired)
+        self.starts = []
 
     def take_buffered(self) -> None:
         """Starts buffered slots once nothing is open; all of them, if runs may overlap by now."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import datetime
 
 import msgspec
 
 from holdfast.core.schedule import Advance, ScheduleState, next_look
-from holdfast.errors import CorruptJournal, ScheduleNotFound, StoreContended
+from holdfast.errors import CorruptJournal, RunFinished, RunNotFound, ScheduleNotFound, StoreContended
 from holdfast.ports.facts import RunStarted
 from holdfast.ports.schedules import Move, Moved, StoredSchedule
 from holdfast.ports.store import Store
@@ -51,7 +52,8 @@ async def write(
     decides again after a crash finds them ended."""
     for run in advance.kills:
         reason = f"schedule {name}: the next run is due"
-        await imposition.kill(store, run, reason=reason, actor=f"schedule {name}")
+        with suppress(RunNotFound, RunFinished):  # it ended meanwhile, and may have been removed
+            await imposition.kill(store, run, reason=reason, actor=f"schedule {name}")
     state = advance.state
     work = state.definition.work
     successor = next(iter((*advance.starts, *state.buffered)), None)

@@ -60,6 +60,11 @@ class Clients:
                 actor += 1
                 tasks.append(self._world.loop.spawn(actor, self._look_after(run, actor, number)))
                 tasks[-1].add_done_callback(self._check_acting)
+        for plan in self._world.scenario.schedules:
+            actor += 1
+            hand = self._world.watch.slots.handle(self._client(actor), plan, _insist)
+            tasks.append(self._world.loop.spawn(actor, hand))
+            tasks[-1].add_done_callback(self._check_acting)
         return tasks
 
     def _check_acting(self, task: asyncio.Task[None]) -> None:
@@ -192,6 +197,7 @@ class Clients:
         for message, reached in self._published:
             self._check_rumour(message, reached)
         await self._inquirers.verify()
+        world.watch.slots.verify()
 
     def _check_rumour(self, message: str, reached: str) -> None:
         """Whoever a publication was said to have reached has it in its journal."""

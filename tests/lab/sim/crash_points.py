@@ -1,4 +1,4 @@
-"""Seventeen scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
+"""Twenty scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
 
 A scenario is first played without faults: that gives the calls. Then it is played once for each of them.
 """
@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from tests.lab.levels import Effort, Report, level
 from tests.lab.sim.faults import Fault, Kind, Where
-from tests.lab.sim.scenario import RunPlan, Scenario
+from tests.lab.sim.scenario import RunPlan, Scenario, SchedulePlan
 from tests.lab.sim.workflows import Node
 from tests.lab.sim.world import Result, World
 
@@ -44,6 +44,16 @@ CANONICAL: dict[str, Scenario] = {
         2, 100, [RunPlan("run-0", [["step", "a", 5, 0], ["gamble", "b", 600, 30, 300]])], knocks=1.0
     ),
     "stream": _one([["tell", "a", 6, 20, 1], ["step", "b", 1, 0]], is_read=True),
+    "schedule": Scenario(
+        2, 100, [], schedules=[SchedulePlan("s", [["step", "a", 1200, 0]], overlap="buffer_one", missed="all", lasts=3)]
+    ),
+    "limit": _one([["squeeze", ["a", 40, 0], "0", "1", "2"], ["step", "b", 1, 0]]),
+    "queue": Scenario(
+        2,
+        100,
+        [RunPlan(f"run-{number}", [["step", f"{number}", 20, 0], ["sleep", 30]]) for number in (0, 1)],
+        at_once=1,
+    ),
     "timeout": _one([["race", 30, "a", 600, 0], ["patient", 50], ["step", "b", 1, 0]], signals=[0.4]),
 }
 
@@ -101,7 +111,7 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
 
 @level(
     "crash points",
-    "sixteen scenarios, a crash before and after every call to the store, and pairs of crashes",
+    "twenty scenarios, a crash before and after every call to the store, and pairs of crashes",
     share=2,
 )
 def crash_point_enumeration(effort: Effort) -> Report:

@@ -14,7 +14,9 @@ Where: TypeAlias = Literal["write", "other", "client", "time"]
 Kind: TypeAlias = Literal["crash before", "crash after", "refuse", "lose answer", "stall", "block", "slow"]
 Event: TypeAlias = Literal["jump", "terminate", "deploy", "lie", "collect", "outage", "reboot", "twin"]
 
-WRITES = frozenset({"commit", "create", "release", "send", "take", "put_snapshot", "compact", "publish", "append"})
+WRITES = frozenset(
+    {"commit", "create", "release", "send", "take", "put_snapshot", "compact", "publish", "append", "move_schedule"}
+)
 AT_CALLS: tuple[Kind, ...] = ("crash before", "crash after", "refuse", "lose answer", "stall", "block", "slow")
 AT_TIMES: tuple[Event, ...] = ("jump", "terminate", "deploy", "lie", "collect", "outage", "reboot", "twin")
 OF_CLIENTS: tuple[Kind, ...] = ("refuse", "lose answer", "slow")

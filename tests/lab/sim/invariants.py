@@ -20,6 +20,8 @@ S15                    after every row
 S16                    after every row; at every claim: whoever had the run gave it back or lost it (`holding`), and no
                        queue has let in more than its rules say (`places`)
 S17                    after every row: children that are to end with the run, and clean-ups
+C7                     at every move of a schedule: each slot that is passed has one fate, no run twice, early or beside
+                       another; in the end: no slot is left (`slots`)
 S18                    after every row that names a blob, and every collection
 S21                    every fortieth seed, on SQLite too (`campaign`)
 L1 L2 L3 L8 L12        once the faults have stopped, every quarter of a second (`liveness`)

@@ -53,13 +53,16 @@ class Liveness:
                 await world.clients.resume_paused()
             rows = [row for row in [await world.store.get(name) for name in world.watch.runs] if row is not None]
             open_runs = [row for row in rows if not row.status.is_terminal]
-            if not open_runs and all(task.done() for task in acting):
+            left, late = await world.watch.slots.unfinished(now - began)
+            if not open_runs and not left and all(task.done() for task in acting):
                 return
+            for problem in late:
+                world.watch.wrong("L3", "none", problem)
             if now - began > SETTLE:
                 for promise, row, problem in self._standing(open_runs):
                     world.watch.wrong(promise, row.id, problem)
             if now - began > PATIENCE:
-                names = ", ".join(f"{row.id} {row.status} {row.doing!r}" for row in open_runs)
+                names = ", ".join([*(f"{row.id} {row.status} {row.doing!r}" for row in open_runs), *left])
                 world.watch.wrong("L", names or "none", f"not at the end {PATIENCE:.0f} s after the faults stopped")
             if world.watch.problems:
                 return

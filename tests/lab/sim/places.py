@@ -30,7 +30,7 @@ async def s16_places(store: Store, scenario: Scenario, claimed: Sequence[RunRow]
     """What is wrong with the places once these runs were claimed."""
     if not scenario.at_once or not any(run.started_at is None and not run.parent for run in claimed):
         return []
-    begun = [row for row in await _rows(store) if _has_place(row)]
+    begun = [row for row in await _rows(store) if _has_place(row) and not await _is_called(store, row)]
     problems = [f"{len(begun)} runs of {scenario.at_once} have begun"] if len(begun) > scenario.at_once else []
     if scenario.share_at_once:
         for share, count in _shares(scenario, begun).items():
@@ -59,6 +59,14 @@ def _shares(scenario: Scenario, rows: Sequence[RunRow]) -> Counter[str]:
 def _has_place(row: RunRow) -> bool:
     is_open = not row.status.is_terminal and not row.parent
     return is_open and (row.started_at is not None or bool(row.instance and not row.instance.startswith("operator-")))
+
+
+async def _is_called(store: Store, row: RunRow) -> bool:
+    """Whether it was called out of line before it began: to end, or to be paused. None of its code runs."""
+    if row.started_at is not None:
+        return False
+    unread = (await store.unread({row.no: row.inbox_read})).get(row.no, ())
+    return any(message.kind in {"cancel", "pause"} for message in unread)
 
 
 async def _rows(store: Store) -> list[RunRow]:

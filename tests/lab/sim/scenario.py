@@ -11,6 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
+from holdfast.core.schedule import Missed, Overlap
 from tests.lab.sim.workflows import Node
 
 VERBS = (
@@ -77,6 +78,25 @@ class RunPlan:
 
 
 @dataclass
+class SchedulePlan:
+    """One schedule that every worker declares. Times are seconds after the beginning."""
+
+    name: str
+    plan: list[Node]
+    period: int = 1
+    is_cron: bool = False
+    overlap: Overlap = "skip"
+    missed: Missed = "last"
+    catch_up: int = 3600
+    jitter: float = 0.0
+    lasts: int = 5
+    times: int = 0
+    """How often it starts a run; 0: any number."""
+    triggers: list[float] = field(default_factory=list[float])
+    pauses_at: float = -1.0
+
+
+@dataclass
 class Scenario:
     """Everything but the faults."""
 
@@ -99,6 +119,7 @@ class Scenario:
     at_once: int = 0
     """How many runs may have begun and not ended; 0: any number. Children ride on the places of their parents."""
     share_at_once: int = 0
+    schedules: list[SchedulePlan] = field(default_factory=list[SchedulePlan])
 
 
 def draw(rng: random.Random) -> Scenario:

@@ -12,7 +12,7 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.ports.store import Store
 from tests.lab.sim.faults import Fault
 from tests.lab.sim.loop import SimulatedClock
-from tests.lab.sim.scenario import RunPlan, Scenario
+from tests.lab.sim.scenario import RunPlan, Scenario, SchedulePlan
 from tests.lab.sim.world import Result, World
 
 SEEDS = Path(__file__).resolve().parents[1] / "seeds"
@@ -70,5 +70,6 @@ def kept(folder: Path = SEEDS) -> Iterator[tuple[str, int, Scenario, list[Fault]
     for path in sorted(folder.glob("*.json")):
         data = json.loads(path.read_text(encoding="utf-8"))
         runs = [RunPlan(**run) for run in data["scenario"].pop("runs")]
-        scenario = Scenario(runs=runs, **data["scenario"])
+        plans = [SchedulePlan(**plan) for plan in data["scenario"].pop("schedules", [])]
+        scenario = Scenario(runs=runs, schedules=plans, **data["scenario"])
         yield path.stem, data["seed"], scenario, [Fault(**fault) for fault in data["faults"]]

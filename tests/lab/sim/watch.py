@@ -17,6 +17,7 @@ from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import Beat, ClaimRequest, Claims, Taken, Taking
 from holdfast.ports.limits import PlaceAnswer
 from holdfast.ports.runs import Creation, Existing, Made, RunRow
+from holdfast.ports.schedules import Move, Moved, Moving
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
 from tests.lab.sim import receipts
@@ -44,6 +45,7 @@ from tests.lab.sim.knocks import has_once_in_flight
 from tests.lab.sim.meeting import met_in
 from tests.lab.sim.place_ledger import PlaceLedger
 from tests.lab.sim.places import s16_places
+from tests.lab.sim.slots import SlotLedger
 from tests.lab.sim.workflows import inside, leave, rumour
 
 if TYPE_CHECKING:
@@ -71,6 +73,7 @@ class Watch:
         self.had_room_at = 0.0
         """When somebody last claimed and could have taken more."""
         self._places = PlaceLedger(self._row_of)
+        self.slots = SlotLedger(world, store)
         self.story: list[str] | None = None
         self.until_end: Counter[str] = Counter()
         self._looks: dict[str, Callable[..., Awaitable[None]]] = {
@@ -85,6 +88,7 @@ class Watch:
             "remove": self._removed,
             "collect": self._collected,
             "move_places": self._moved_places,
+            "move_schedule": self._moved_schedule,
         }
 
     # -- calls ---------------------------------------------------------------------------------------------------------
@@ -431,6 +435,18 @@ class Watch:
         for problem in await self._places.moved(args[0], answer):
             self.wrong("S16", self._names.get(args[0].no, ""), problem)
         self.met["waited for a limit"] += len(answer.granted) < len(args[0].asks)
+
+    async def _moved_schedule(self, actor: int, answer: Moving, args: Args, kwargs: Kwargs, before: object) -> None:
+        move: Move = args[0]
+        for problem in await self.slots.moved(move, answer):
+            self.wrong("C7", move.name, problem)
+        for name in answer.made if isinstance(answer, Moved) else ():
+            self.say(f"schedule {move.name} starts {name}")
+            made = await self._row(name)
+            self.runs[name] = Known(Run(name))
+            self.holding.learn_claims(made)
+            first = (await self._store.read({made.no: 1}))[made.no]
+            self._take(actor, first[0], [first[0]], made, None)
 
     async def _row_of(self, no: int) -> RunRow | None:
         return await self._store.get(self._names.get(no, ""))

@@ -37,6 +37,7 @@ from tests.lab.sim.liveness import Liveness
 from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, context_of
 from tests.lab.sim.places import rule
 from tests.lab.sim.scenario import Scenario
+from tests.lab.sim.slots import DUTY, definitions, draw_schedules
 from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
 from tests.lab.sim.workers import SimulatedWorker
@@ -83,6 +84,14 @@ class Result:
     story: list[str] = field(default_factory=list[str])
 
 
+def scenario_of(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    rng = random.Random(f"{seed} scenario")
+    scenario = casting.draw(rng)
+    draw_schedules(rng, scenario)
+    return scenario
+
+
 class World:
     """See the module."""
 
@@ -99,7 +108,7 @@ class World:
     ) -> None:
         self.seed = seed
         rng = random.Random(seed)
-        self.scenario = scenario or casting.draw(random.Random(f"{seed} scenario"))
+        self.scenario = scenario or scenario_of(seed)
         self.hints = hints or self.scenario.hints
         drawn = faults if faults is not None else drawing.draw(random.Random(f"{seed} faults"), TTL)
         self.is_safety_only = rng.random() < 0.15
@@ -114,6 +123,7 @@ class World:
         self.store = open_store(self.clock)
         self.met: Counter[str] = Counter()
         self.boundaries: Counter[str] = Counter()
+        self.schedules = definitions(self.scenario, BEGINNING)
         self.watch = Watch(self.store, self)
         self.watch.story = [] if is_telling else None
         self.registry = Registry()
@@ -270,7 +280,9 @@ class World:
             grace=timedelta(seconds=2),
             patience=None,
         )
-        worker = SimulatedWorker(wire.store, self.registry, settings, options, grants=self.grants)
+        worker = SimulatedWorker(
+            wire.store, self.registry, settings, options, grants=self.grants, schedules=self.schedules
+        )
         worker.work_hinted, worker._all_quiet = asyncio.Event(), asyncio.Event()
         self.processes[actor] = Process(actor, name, wire, worker, self.has_new_code, self.loop.time())
         _ = self.loop.spawn(actor, self._start(self.processes[actor]))
@@ -413,6 +425,7 @@ def _chance(rng: random.Random) -> Generator[None]:
             patch("holdfast.worker.worker.resources_among", _no_resources),
             patch("holdfast.adapters.memory.leases.process_mark", _no_mark),
             patch("holdfast.client.batches.CHUNK_ITEMS", 2),
+            patch("holdfast.schedules.due.TTL", DUTY),
         ):
             yield
     finally:

@@ -52,8 +52,8 @@ async def attach(file: BlobRef) -> int:
     ],
 )
 def test_a_schedule_that_makes_no_sense_is_refused(options: Any, error: type[HoldfastError], says: str) -> None:
-    """Promise: a typed error says what is wrong, when the schedule is made."""
-    with pytest.raises(error, match=says):
+    """Promise: a typed error says what is wrong, and with which schedule, when it is made."""
+    with pytest.raises(error, match=rf"^Schedule\('s'\): .*{says}"):
         Schedule("s", report(), **options)
 
 

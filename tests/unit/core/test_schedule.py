@@ -134,6 +134,18 @@ def test_a_slot_while_the_run_before_is_open(
     assert set(step.cancels) | set(step.kills) <= OPEN
 
 
+def test_of_the_slots_of_a_downtime_only_the_last_is_started_if_each_kills_the_one_before() -> None:
+    """Promise: a run that the same pass would kill is not made; the earlier run is killed once, and all are counted."""
+    current = msgspec.structs.replace(
+        busy("kill"), definition=state(overlap="kill", missed="all", catch_up=HOUR * 9).definition
+    )
+    step = advance("s", current, at(16), OPEN)
+    assert started(step) == [f"s@{at(16).isoformat()}"]
+    assert set(step.kills) == OPEN
+    assert (step.state.fired, step.state.skipped) == (2, 2)
+    assert step.state.open == (step.starts[0].run,)
+
+
 @pytest.mark.parametrize(("overlap", "kept", "skipped"), [("buffer_one", 1, 1), ("buffer_all", 2, 0), ("cancel", 1, 1)])
 def test_a_second_slot_while_one_is_buffered(overlap: Any, kept: int, skipped: int) -> None:
     """Promise: one is kept, the first; or all; with "cancel" the newest."""

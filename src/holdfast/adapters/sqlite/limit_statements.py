@@ -64,9 +64,11 @@ STATEMENTS = LimitStatements(
         SELECT n.value, k.value, 0, 0 FROM json_each(?) AS n JOIN json_each(?) AS k ON n.key = k.key
         WHERE true ON CONFLICT DO NOTHING
     """,
+    # lock_lines: CROSS JOIN keeps this order. By itself SQLite reads every key of the limit to find those asked for.
     lock_lines="""
-        SELECT rates.name, rates.key, tat, quiet_until FROM json_each(?) AS n JOIN json_each(?) AS k ON n.key = k.key
-        JOIN rates ON rates.name = n.value AND rates.key = k.value
+        SELECT rates.name, rates.key, tat, quiet_until
+        FROM json_each(?) AS n CROSS JOIN json_each(?) AS k ON n.key = k.key
+        CROSS JOIN rates ON rates.name = n.value AND rates.key = k.value
     """,
     line="SELECT tat, quiet_until FROM rates WHERE name = ? AND key = ?",
     put_line="UPDATE rates SET tat = ?, quiet_until = ? WHERE name = ? AND key = ?",

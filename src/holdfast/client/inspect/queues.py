@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from holdfast.client.client import Client
+from holdfast.client.inspect.deadlocks import blocked_in, deadlock_words
 from holdfast.client.inspect.finding import Finding
 from holdfast.client.queues import queue_views
 from holdfast.core.plurals import counted
@@ -13,13 +14,16 @@ LISTED = 5
 
 
 async def queue_findings(client: Client) -> AsyncIterator[Finding]:
-    """Queues whose places are held by parked runs, that are paused while runs wait, or that cannot be read."""
+    """Queues whose places are held by parents of runs that need one, or by parked runs, that are paused while runs
+    wait, or that cannot be read."""
     odd: list[Finding] = []
     with_rules = 0
     for view in await queue_views(client):
         with_rules += bool(view.is_declared or view.overrides or view.is_paused)
         if view.problem:
             odd.append(Finding("queues", "problem", view.problem))
+        elif view.at_once and view.begun >= view.at_once and (found := await blocked_in(client.store, view.name)):
+            odd.append(Finding("queues", "problem", deadlock_words(view.name, found, view.at_once)))
         elif view.at_once and not view.frees_parked and view.parked * 2 >= view.at_once:
             text = (
                 f"{view.name}: {view.parked} of {view.at_once} places belong to runs that only wait. Raise at_once, or "

@@ -14,6 +14,7 @@ import msgspec
 from holdfast.authoring.handle import RunView
 from holdfast.client.client import Client
 from holdfast.client.hidden_values import redaction_for, with_ended
+from holdfast.client.inspect.deadlocks import queue_waits_of
 from holdfast.client.inspect.limits import waits_of
 from holdfast.client.inspect.lookup import find_run
 from holdfast.core import events as e
@@ -49,7 +50,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     children_next: str
     problems: list[str]
     limits: list[str]
-    """What it waits for under limits, in words."""
+    """What it waits for under limits, in words; and for what place in a queue in vain."""
 
     @property
     def end(self) -> e.Terminal | None:
@@ -104,7 +105,7 @@ async def read_story(client: Client, run_id: str) -> Story:
         exposed=await _exposed(store, redaction, run_id, problems),
         children=children[::-1],
         children_next=after,
-        limits=[] if row.ended_at is not None else await waits_of(store, row),
+        limits=[] if row.ended_at is not None else [*await waits_of(store, row), *await queue_waits_of(store, row)],
         problems=[*(f"its row is damaged: {one}" for one in row.damage), *dict.fromkeys(problems)],
     )
 
