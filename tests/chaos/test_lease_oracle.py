@@ -17,7 +17,7 @@ async def test_two_writers_of_one_epoch_are_seen(tmp_path: Path, monkeypatch: py
     """Promise: what one worker did passes; the same with one body from another process does not, nor with one that
     began again."""
     monkeypatch.setattr(leased_process, "LEDGER", [tmp_path / "ledger"])
-    app = App(workflows=[counted])
+    app = App("memory://", workflows=[counted])
     async with app.worker() as worker:
         run = await app.start(counted(STEPS), id="r")
         assert await run.result("30s") == sum(range(STEPS))

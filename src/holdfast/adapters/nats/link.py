@@ -74,7 +74,7 @@ class Link:
                 )
                 self._check_tls()
                 # The library tells of an end by `closed_cb`, but not if it fails to send what was left.
-                self._client._reading_task.add_done_callback(lambda _: self._end())
+                self._client._reading_task.add_done_callback(self._end)
                 self._inbox = self._client.new_inbox()
                 await self._client.subscribe(f"{self._inbox}.*", cb=self._hear)
         except asyncio.CancelledError:
@@ -133,7 +133,7 @@ class Link:
     async def _lose(self) -> None:
         self._end()
 
-    def _end(self) -> None:
+    def _end(self, _: object = None) -> None:
         if self.is_lost:
             return
         self.is_lost = True
