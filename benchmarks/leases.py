@@ -1,8 +1,8 @@
 """`python -m benchmarks.leases`: what leases by etcd and NATS cost beside the store's own, and how fast they grant.
 
 W1 to W4 in small, in turns, on PostgreSQL and SQLite: the ratio of two figures of the same round carries over to
-another machine. Then 10,000 runs of 100 workers: a batch of grants, grants one by one, and the recovery of one worker's
-runs. Each manager is one server of the tests.
+another machine. Then 10,000 runs of 100 workers: a batch of grants, grants one by one, grants taken over, and the
+recovery of one worker's runs (`lease_recovery`). Each manager is one server of the tests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from datetime import timedelta
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
+from benchmarks.lease_recovery import RUNS_EACH, TTL, WORKERS, recovered
 from benchmarks.lease_section import RESULTS
 from benchmarks.machine import machine, versions
 from benchmarks.program import many, one
@@ -33,8 +33,8 @@ from tests.support.etcd import new_prefix
 from tests.support.postgres import clean_url
 
 KINDS: Final = ("store", "etcd", "nats")
-TTL: Final = timedelta(seconds=60)
-WORKERS, RUNS_EACH, ONE_BY_ONE = 100, 100, 200
+PARTS: Final = ("grants", "recovery", "costs")
+ONE_BY_ONE: Final = 200
 SIZES: Final = {"w1": 500, "w2": 300, "w3": 50, "steps": 10, "w4": 50}
 
 
@@ -109,7 +109,7 @@ def _spread(values: Sequence[float]) -> dict[str, float]:
 
 
 async def granted(grants: OpenedGrants) -> dict[str, float]:
-    """10,000 runs over 100 workers, and the recovery of what one of them had."""
+    """The grants of 10,000 runs of 100 workers, and those of one of them taken over."""
     runs = [[f"order-{worker}-{number}" for number in range(RUNS_EACH)] for worker in range(WORKERS)]
     began = time.perf_counter()
     for worker, part in enumerate(runs):
@@ -125,7 +125,7 @@ async def granted(grants: OpenedGrants) -> dict[str, float]:
         pass
     pushed = time.perf_counter() - began
     await _all_granted(grants, runs[7], "w8")
-    recovered = time.perf_counter() - began
+    taken = time.perf_counter() - began
     for worker in range(WORKERS):
         await grants.release_all(f"w{worker}")
     await stream.aclose()  # type: ignore[attr-defined]
@@ -133,7 +133,7 @@ async def granted(grants: OpenedGrants) -> dict[str, float]:
         "ms for a grant, in batches of a hundred": round(batched * 1000, 3),
         "ms for a grant, one by one": round(singly * 1000, 3),
         "ms until the first of 100 runs is told to others": round(pushed * 1000, 1),
-        "ms until another worker has the grants of all 100": round(recovered * 1000, 1),
+        "ms until another worker has the grants of all 100": round(taken * 1000, 1),
     }
 
 
@@ -156,23 +156,31 @@ async def _one_by_one(grants: OpenedGrants) -> None:
         await grants.acquire(f"single-{number}", "w0", TTL)
 
 
-async def main(stores: Sequence[str], rounds: int, *, is_recorded: bool) -> None:
-    machine_before = machine()
-    grants: dict[str, dict[str, float]] = {}
-    for kind in ("etcd", "nats"):
+async def all_granted() -> dict[str, dict[str, float]]:
+    """The grants of each manager."""
+    found: dict[str, dict[str, float]] = {}
+    for kind in KINDS[1:]:
         opened = await open_grants(settings(kind), TTL)
         assert opened is not None
         await opened.own(1)
-        grants[kind] = await granted(opened)
+        found[kind] = await granted(opened)
         await opened.close()
-    found: dict[str, Any] = {
-        "rounds": rounds,
-        "sizes": {**SIZES, "workers": WORKERS, "grants": WORKERS * RUNS_EACH},
-        "grants": grants,
-        "costs": {store: await costs(store, rounds) for store in stores},
-    }
-    load_after = str(round(os.getloadavg()[0], 1))
-    found["machine"] = {**machine_before, "python": versions()["python"], "load_after": load_after}
+    return found
+
+
+async def main(parts: Sequence[str], stores: Sequence[str], rounds: int, *, is_recorded: bool) -> None:
+    found: dict[str, Any] = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {}
+    found |= {"machine": {**machine(), "python": versions()["python"]}, "rounds": rounds}
+    found["sizes"] = {**SIZES, "workers": WORKERS, "grants": WORKERS * RUNS_EACH, "each": RUNS_EACH}
+    for part in parts:
+        before = os.getloadavg()[0]
+        if part == "grants":
+            found[part] = await all_granted()
+        elif part == "recovery":
+            found[part] = await recovered({kind: settings(kind) for kind in KINDS})
+        else:
+            found[part] = {store: await costs(store, rounds) for store in stores}
+        found.setdefault("loads", {})[part] = f"{before:.1f} before and {os.getloadavg()[0]:.1f} after"
     text = json.dumps(found, indent=2) + "\n"
     sys.stdout.write(text)
     if is_recorded:
@@ -182,8 +190,10 @@ async def main(stores: Sequence[str], rounds: int, *, is_recorded: bool) -> None
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.leases", description=__doc__)
+    parser.add_argument("--part", choices=PARTS, action="append", help="this one alone; may be repeated")
     parser.add_argument("--store", choices=["sqlite", "postgresql"], action="append", help="this one; may be repeated")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--record", action="store_true", help="write leases.json, which the page is made from")
     given = parser.parse_args()
-    asyncio.run(main(given.store or ["postgresql", "sqlite"], given.rounds, is_recorded=given.record))
+    stores = given.store or ["postgresql", "sqlite"]
+    asyncio.run(main(given.part or PARTS, stores, given.rounds, is_recorded=given.record))

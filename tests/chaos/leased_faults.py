@@ -49,7 +49,7 @@ async def hurt_the_manager(fleet: Fleet, cluster: Cluster) -> None:
             member.start(is_waited_for=False)
         await cluster.leader()
         await load("after-the-wipe")
-        await check_journals(app, runs)
+        await check_journals(fleet, app, runs)
     twice = [body for body, count in Counter(body[:2] for body in fleet.bodies()).items() if count > 1]
     assert twice == [], "no worker was killed, so no body runs twice"
     assert len(fleet.bodies()) == len(runs) * STEPS
@@ -70,5 +70,5 @@ async def hurt_a_worker(fleet: Fleet, number: signal.Signals, name: str) -> floa
         else:
             fleet.end(pid, number)
             fleet.start()
-        await check_journals(app, [run])
+        await check_journals(fleet, app, [run])
     return again - at

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +17,11 @@ from holdfast import App, Run
 from holdfast.adapters.etcd import Connection
 from holdfast.adapters.leases import Endpoints
 from holdfast.adapters.nats import NatsGrants
+from holdfast.core import events as e
+from holdfast.core.turn import Row, decode_row
 from holdfast.errors import HoldfastError, StoreUnavailable
 from tests.chaos.leased_process import leased_app
+from tests.support import warm
 from tests.support.etcd import new_prefix
 from tests.support.etcd_guard import EtcdServer
 from tests.support.guard import free_port
@@ -27,6 +31,8 @@ TTL = 3.0
 STEPS = 4
 
 Kind: TypeAlias = Literal["etcd", "nats"]
+Body: TypeAlias = tuple[str, int, int, int, float]
+"""Run, step, attempt, process and time of a body that began."""
 
 
 class Cluster:
@@ -115,7 +121,7 @@ class Fleet:
         self._number += 1
         command = [sys.executable, "-m", "tests.chaos.leased_process", self.url, name, str(self.ledger)]
         with (self.folder / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(
+            process = warm.Popen(
                 [*command, self.cluster.kind, self.prefix, str(TTL), str(self.poll), *self.cluster.addresses],
                 stdout=subprocess.PIPE,
                 stderr=log,
@@ -139,7 +145,7 @@ class Fleet:
     def app(self) -> App:
         return leased_app(self.url, self.ledger, "store", "holdfast", TTL)
 
-    def bodies(self, run: str = "") -> list[tuple[str, int, int, int, float]]:
+    def bodies(self, run: str = "") -> list[Body]:
         """Run, step, attempt, process and time of every body that began."""
         lines = [line.split() for line in self.ledger.read_text().splitlines()]
         found = [(name, int(step), int(attempt), int(pid), float(at)) for name, step, attempt, pid, at in lines]
@@ -154,8 +160,9 @@ class Fleet:
         return pid, at
 
 
-async def check_journals(app: App, runs: list[Run[int]]) -> None:
-    """The oracle: every run has its result, its rows are dense, epochs never fall, and one epoch has one beginning."""
+async def check_journals(fleet: Fleet, app: App, runs: Sequence[Run[int]]) -> None:
+    """The oracle: every run has its result, its rows are dense, epochs never fall, no attempt began twice, and what was
+    written in one epoch was carried out by one process."""
     store = (await app.client()).store
     for run in runs:
         assert await run.result("60s") == sum(range(STEPS))
@@ -165,3 +172,30 @@ async def check_journals(app: App, runs: list[Run[int]]) -> None:
         row = await store.get(run.id)
         assert row is not None
         assert (row.instance, row.next_ordinal) == ("", rows[-1].ordinal + 1)
+        check_writers(rows, fleet.bodies(run.id))
+
+
+def check_writers(rows: Sequence[Row], bodies: Sequence[Body]) -> None:
+    """Each body that began belongs to an attempt in the journal; those of one epoch began in one process."""
+    epochs: dict[tuple[str, int], int] = {}
+    attempts: Counter[str] = Counter()
+    for row in rows:
+        for event in decode_row(row).events:
+            match event:
+                case e.Claimed():
+                    attempts.update(event.restarted)
+                    moved = (*event.restarted, *event.begun)
+                case e.StepScheduled() | e.AttemptStarted():
+                    attempts[event.key] += 1
+                    moved = (event.key,)
+                case _:
+                    moved = ()
+            epochs |= {(key, attempts[key]): row.epoch for key in moved}
+    writers: dict[int, set[int]] = {}
+    begun: Counter[tuple[str, int]] = Counter()
+    for _, number, attempt, pid, _ in bodies:
+        at = (f"noted:{number}" if number else "noted", attempt)
+        begun[at] += 1
+        writers.setdefault(epochs[at], set()).add(pid)
+    assert {at: count for at, count in begun.items() if count > 1} == {}, "attempts that began twice"
+    assert {epoch: pids for epoch, pids in writers.items() if len(pids) > 1} == {}, "epochs with two writers"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -31,6 +32,7 @@ from holdfast.stores import open_store
 from holdfast.upkeep.sweep import sweep
 from tests.support import s3
 from tests.support.faults import FaultyStore
+from tests.support.managers import CERTIFICATE, PRIVATE_KEY
 from tests.support.postgres import clean_url
 from tests.support.world import START
 
@@ -122,25 +124,47 @@ async def test_wrong_keys_are_refused_and_not_shown(
 
 
 @asynccontextmanager
-async def something_else() -> AsyncIterator[str]:
-    """A server that speaks HTTP and no S3."""
+async def something_else(*, is_secure: bool = False) -> AsyncIterator[str]:
+    """A server that speaks HTTP and no S3; with TLS, under a certificate that nobody trusts."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if is_secure else None
+    if context is not None:
+        context.load_cert_chain(CERTIFICATE, PRIVATE_KEY)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
+        await reader.read(1 << 16)
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
         await writer.drain()
         writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    server = await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context)
     async with server:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
 async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
-    """Contract: a web server is no S3; the error names the address."""
+    """Contract: a web server is no S3; the error names the address, and blames no other store."""
     async with something_else() as endpoint:
-        with pytest.raises(StoreRefused, match=r"cannot keep blobs in s3://bucket/part"):
+        with pytest.raises(
+            StoreRefused, match=r"in s3://bucket/part: holdfast-store there was not written by Holdfast"
+        ):
             await open_store("memory://", blobs=f"s3://bucket/part?endpoint={endpoint}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "speaks", "told"),
+    [
+        ("https", "http", "does not speak TLS"),
+        ("http", "https", "expects TLS"),
+        ("https", "https", "does not trust the server's certificate"),
+    ],
+)
+async def test_tls_has_to_fit(asked: str, speaks: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: the error says what is wrong with it, not only that the request failed."""
+    monkeypatch.setattr(home, "PATIENCE", timedelta(milliseconds=200))
+    async with something_else(is_secure=speaks == "https") as endpoint:
+        address = endpoint.replace("http:", f"{asked}:")
+        with pytest.raises(StoreRefused, match=told):
+            await open_store("memory://", blobs=f"s3://bucket/part?endpoint={address}")
 
 
 @pytest.fixture
@@ -157,7 +181,7 @@ async def test_an_endpoint_that_does_not_answer_is_refused_in_time(
     """Contract: after the patience of a request, with the reason."""
     monkeypatch.setattr(home, "PATIENCE", timedelta(milliseconds=200))
     async with asyncio.timeout(20):
-        with pytest.raises(StoreRefused, match="error sending request"):
+        with pytest.raises(StoreRefused, match="Nothing listens there"):
             await open_store("memory://", blobs=f"s3://bucket/part?endpoint=http://127.0.0.1:{closed_port}")
 
 

@@ -25,7 +25,7 @@ from tests.support import etcd
 from tests.support.etcd_guard import EtcdServer
 from tests.support.grants import Stage
 from tests.support.guard import free_port
-from tests.support.managers import TTL, refused, until
+from tests.support.managers import CERTIFICATE, PRIVATE_KEY, TTL, refused, until
 
 
 def settings(*addresses: str, **options: str) -> LeaseSettings:
@@ -165,11 +165,11 @@ async def test_a_login_is_made_and_made_again(server: EtcdServer, tmp_path: Path
 
 async def test_tls_has_to_fit(tmp_path: Path) -> None:
     """Contract: https with the right authority works; without it, or without TLS, the error says so."""
-    server = EtcdServer(tmp_path, scheme="https", options=["--auto-tls"])
+    options = [f"--cert-file={CERTIFICATE}", f"--key-file={PRIVATE_KEY}"]
+    server = EtcdServer(tmp_path, scheme="https", options=options)
     server.start()
     try:
-        ca = server.data / "fixtures" / "client" / "cert.pem"
-        grants = await open_grants(settings(server.address, ca=str(ca)), TTL)
+        grants = await open_grants(settings(server.address, ca=CERTIFICATE), TTL)
         assert grants is not None
         assert isinstance(await grants.acquire("r", "w1", TTL), Grant)
         await grants.close()
@@ -184,8 +184,10 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
 
 
 async def test_hundreds_are_asked_for_in_a_few_requests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: a transaction for each hundred, whoever has the runs."""
-    grants = etcd.new_grants()
+    """Contract: a transaction for each hundred, whoever has the runs; and one more if the worker has come back, and
+    had them before."""
+    prefix = etcd.new_prefix()
+    grants, later = etcd.new_grants(prefix=prefix), etcd.new_grants(prefix=prefix)
     asked: list[str] = []
     call = Connection.call
 
@@ -204,9 +206,15 @@ async def test_hundreds_are_asked_for_in_a_few_requests(monkeypatch: pytest.Monk
     assert asked.count("Txn") == 3
     assert asked.count("LeaseTimeToLive") == 3
     asked.clear()
-    assert sorted(await grants.release_all("w1")) == sorted(runs)
+    again = await later.acquire_many(runs, "w1", TTL)
+    assert all(isinstance(answer, Grant) for answer in again.values())
+    assert sorted(asked) == ["LeaseGrant", *["Txn"] * 6]
+    assert list(await grants.release_all("w1")) == []
+    asked.clear()
+    assert sorted(await later.release_all("w1")) == sorted(runs)
     assert asked == ["LeaseTimeToLive", "LeaseRevoke"]
     await grants.close()
+    await later.close()
 
 
 async def test_what_went_away_unseen_is_told_when_the_watch_is_back(server: EtcdServer) -> None:

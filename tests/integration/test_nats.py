@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+import ssl
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,8 @@ from holdfast.stores import lease_service_report, open_grants, open_store
 from tests.integration.test_etcd import work
 from tests.support import nats
 from tests.support.etcd import new_prefix
-from tests.support.etcd_guard import EtcdServer
 from tests.support.guard import free_port
-from tests.support.managers import TTL, refused, until
+from tests.support.managers import CERTIFICATE, PRIVATE_KEY, TTL, refused, until
 from tests.support.nats_guard import NatsServer
 
 
@@ -48,14 +48,17 @@ async def server_with(folder: Path, **options: Any) -> AsyncIterator[NatsServer]
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[NatsServer]:
+    """One that the test may stop."""
     made = NatsServer(tmp_path)
     made.start()
     yield made
     made.stop()
 
 
-def grants_on(server: NatsServer, prefix: str = "p") -> NatsGrants:
-    return NatsGrants(Endpoints(addresses=(server.address,)), prefix=prefix, ttl=TTL)
+@pytest.fixture
+def bucket() -> str:
+    """One of the test's own, on the server of this run."""
+    return nats.new_bucket()
 
 
 # -- opening -----------------------------------------------------------------------------------------------------------
@@ -108,29 +111,31 @@ async def test_servers_without_quorum_are_refused(tmp_path: Path) -> None:
         alone.stop()
 
 
-async def test_more_replicas_than_servers_are_refused(server: NatsServer) -> None:
+async def test_more_replicas_than_servers_are_refused(bucket: str) -> None:
     """Contract: the error names the setting; no bucket is left behind."""
-    assert "[leases] replicas" in await refused(settings(server.address, replicas=3))
-    assert not list(server.data.rglob("KV_holdfast"))
+    assert "[leases] replicas" in await refused(settings(*nats.endpoints().addresses, bucket=bucket, replicas=3))
+    grants = nats.new_grants(bucket=bucket)
+    assert await grants._thread.run(grants._bucket.look("-")) is None
+    await grants.close()
 
 
 @pytest.mark.parametrize("is_suited", [True, False])
-async def test_a_bucket_that_other_software_uses_is_refused(server: NatsServer, is_suited: bool) -> None:
+async def test_a_bucket_that_other_software_uses_is_refused(bucket: str, is_suited: bool) -> None:
     """Contract: the error names the bucket, and the key if its keys could run out; nothing is written."""
-    grants = grants_on(server)
-    bucket: Bucket = grants._bucket
+    grants = nats.new_grants(bucket=bucket)
+    kept: Bucket = grants._bucket
 
     async def use() -> None:
         if is_suited:
-            await bucket.make()
-            await bucket.put("session.4711", b"x", last=0)
+            await kept.make()
+            await kept.put("session.4711", b"x", last=0)
         else:
-            given = {"name": "KV_holdfast", "subjects": ["$KV.holdfast.>"]}
-            await bucket._ask("$JS.API.STREAM.CREATE.KV_holdfast", given)
+            given = {"name": f"KV_{bucket}", "subjects": [f"$KV.{bucket}.>"]}
+            await kept._ask(f"$JS.API.STREAM.CREATE.KV_{bucket}", given)
 
     await grants._thread.run(use())
-    told = await refused(settings(server.address))
-    assert "'holdfast' is used by other software" in told
+    told = await refused(settings(*nats.endpoints().addresses, bucket=bucket))
+    assert f"{bucket!r} is used by other software" in told
     assert ("session.4711" in told) == is_suited
     await grants.close()
 
@@ -190,20 +195,17 @@ async def test_a_user_with_the_rights_of_the_guide_is_enough(tmp_path: Path) -> 
             await grants.close()
 
 
-async def test_a_credentials_file_that_is_not_there_is_refused(server: NatsServer, tmp_path: Path) -> None:
-    """Contract: with its name."""
-    assert "absent.creds" in await refused(settings(server.address, credentials=str(tmp_path / "absent.creds")))
+async def test_a_credentials_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    """Contract: with its name, before any server is asked."""
+    address = f"nats://127.0.0.1:{free_port()}"
+    assert "absent.creds" in await refused(settings(address, credentials=str(tmp_path / "absent.creds")))
 
 
 async def test_tls_has_to_fit(tmp_path: Path) -> None:
     """Contract: with the right authority it works; without it the error says so; a password never goes to a server
     that was to speak TLS and does not."""
-    maker = EtcdServer(tmp_path, name="maker", scheme="https", options=["--auto-tls"])  # it makes certificates
-    maker.start()
-    maker.stop()
-    made = maker.data / "fixtures" / "client"
-    ca = str(made / "cert.pem")
-    async with server_with(tmp_path, tls={"cert_file": ca, "key_file": str(made / "key.pem")}) as server:
+    ca = CERTIFICATE
+    async with server_with(tmp_path, tls={"cert_file": CERTIFICATE, "key_file": PRIVATE_KEY}) as server:
         secure = server.address.replace("nats:", "tls:")
         grants = await open_grants(settings(secure, ca=ca), TTL)
         assert grants is not None
@@ -227,6 +229,29 @@ async def test_tls_has_to_fit(tmp_path: Path) -> None:
         told = await refused(settings(address, ca=ca, user="me", password_file=str(tmp_path / "secret")))
     assert "does not speak TLS" in told
     assert b"hunter2" not in heard
+
+
+@pytest.mark.parametrize("how", ["closes", "resets"])
+async def test_a_server_that_hangs_up_after_the_handshake_may_want_a_certificate(how: str) -> None:
+    """Contract: under TLS 1.3 the handshake is over when the server looks for our certificate, and its reason may be
+    lost with the connection. The error says that TLS failed all the same."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(CERTIFICATE, PRIVATE_KEY)
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"tls_required":true}\r\n')
+        await writer.drain()
+        with suppress(OSError):
+            await writer.start_tls(context)
+            if how == "closes":
+                writer.close()
+            else:
+                writer.transport.abort()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        address = f"tls://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        assert "TLS failed" in await refused(settings(address, ca=CERTIFICATE))
 
 
 # -- granting ----------------------------------------------------------------------------------------------------------
@@ -294,7 +319,7 @@ async def test_hundreds_are_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -
 
 async def test_what_went_away_unseen_is_told_when_the_watch_is_back(server: NatsServer) -> None:
     """Contract: a run that was released while the watch had no connection is told of, once it has one."""
-    grants = grants_on(server)
+    grants = NatsGrants(Endpoints(addresses=(server.address,)), prefix="p", ttl=TTL)
     told: list[str] = []
 
     async def listen() -> None:
@@ -327,15 +352,15 @@ async def test_what_went_away_unseen_is_told_when_the_watch_is_back(server: Nats
     await grants.close()
 
 
-async def test_without_markers_the_listing_tells(server: NatsServer) -> None:
+async def test_without_markers_the_listing_tells(bucket: str) -> None:
     """Contract: a bucket that an administrator made without markers sends nothing when a heartbeat runs out: the runs
     of that worker are told of all the same."""
-    grants, dying = grants_on(server), grants_on(server)
+    grants, dying = (nats.new_grants(bucket=bucket, prefix="p") for _ in range(2))
 
     async def make() -> None:
-        given = {"name": "KV_holdfast", "subjects": ["$KV.holdfast.>"], "max_msgs_per_subject": 1}
+        given = {"name": f"KV_{bucket}", "subjects": [f"$KV.{bucket}.>"], "max_msgs_per_subject": 1}
         given |= {"allow_msg_ttl": True, "allow_rollup_hdrs": True}
-        await grants._bucket._ask("$JS.API.STREAM.CREATE.KV_holdfast", given)
+        await grants._bucket._ask(f"$JS.API.STREAM.CREATE.KV_{bucket}", given)
 
     await grants._thread.run(make())
     await grants.open()
@@ -348,17 +373,18 @@ async def test_without_markers_the_listing_tells(server: NatsServer) -> None:
     await dying.close()
 
 
-async def test_what_a_dead_worker_left_behind_is_cleared(server: NatsServer, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_dead_worker_left_behind_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: the key of a run that no worker takes over, because it has ended, does not stay for ever."""
     monkeypatch.setattr(watching, "FORGET_AFTER", 0.0)
-    grants, dying = grants_on(server), grants_on(server)
+    prefix = new_prefix()
+    grants, dying = (nats.new_grants(prefix=prefix) for _ in range(2))
     assert isinstance(await dying.acquire("r", "w2", timedelta(seconds=2)), Grant)
     stream = grants.orphans()
     async with asyncio.timeout(20):
         assert await anext(stream) == "r"
 
     async def is_cleared() -> bool:
-        found = await grants._thread.run(grants._bucket.get("p.runs.r"))
+        found = await grants._thread.run(grants._bucket.get(grants._keys.run("r")))
         return found is None or found.is_marker
 
     await until(is_cleared)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from pathlib import Path
 from types import ModuleType
 from typing import Final, Literal, TypeAlias
 
 import pytest
 
+from holdfast.adapters.etcd import connection as etcd_connection
+from holdfast.adapters.leases.endpoints import LEAST_PATIENCE
 from holdfast.config import LeaseSettings
 from holdfast.errors import HoldfastError, InvalidConfig, StoreRefused
 from holdfast.stores import open_grants
@@ -21,6 +24,9 @@ TTL: Final = timedelta(seconds=3)
 SERVERS: Final[dict[Kind, ModuleType]] = {"etcd": etcd, "nats": nats}
 """Where each kind makes its managers: `new_grants`, `endpoints`."""
 
+CERTIFICATE, PRIVATE_KEY = (str(Path(__file__).with_name("tls") / name) for name in ("cert.pem", "key.pem"))
+"""A certificate of 127.0.0.1 that is its own authority, good for servers and clients, until 2126."""
+
 
 def leases_of(kind: Kind, prefix: str) -> LeaseSettings:
     """The configuration of a manager on the server of this run."""
@@ -31,10 +37,12 @@ def leases_of(kind: Kind, prefix: str) -> LeaseSettings:
 
 
 async def refused(given: LeaseSettings) -> str:
-    """Why a worker with such leases does not start; within seconds."""
-    async with asyncio.timeout(20):
-        with pytest.raises(HoldfastError) as error:
-            await own(given)
+    """Why a worker with such leases does not start; within seconds. etcd is given up as soon as NATS is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(etcd_connection, "MOST_PATIENCE", LEAST_PATIENCE)
+        async with asyncio.timeout(20):
+            with pytest.raises(HoldfastError) as error:
+                await own(given)
     assert isinstance(error.value, StoreRefused | InvalidConfig)
     return str(error.value)
 

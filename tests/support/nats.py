@@ -17,6 +17,13 @@ def endpoints() -> Endpoints:
     return Endpoints(addresses=(f"nats://127.0.0.1:{shared_port('nats')}",))
 
 
-def new_grants(clock: Clock | None = None, *, prefix: str = "", ttl: timedelta = timedelta(seconds=3)) -> NatsGrants:
+def new_bucket() -> str:
+    """A bucket of the test's own, for tests about buckets."""
+    return new_prefix()
+
+
+def new_grants(
+    clock: Clock | None = None, *, prefix: str = "", bucket: str = BUCKET, ttl: timedelta = timedelta(seconds=3)
+) -> NatsGrants:
     """A manager of its own on the server of this run."""
-    return NatsGrants(endpoints(), bucket=BUCKET, prefix=prefix or new_prefix(), ttl=ttl, clock=clock)
+    return NatsGrants(endpoints(), bucket=bucket, prefix=prefix or new_prefix(), ttl=ttl, clock=clock)

@@ -43,10 +43,15 @@ def decode_label(data: bytes) -> Label:
 
 def mark_for(url: str, label: Label, place: str, what: str) -> int:
     """The mark, if the label belongs to that store. `place`: where the label is; `what`: "folder" or "prefix"."""
+    if not label.mark:
+        raise StoreRefused(
+            f"cannot keep blobs in {place}: {LABEL} there was not written by Holdfast. Check the address, or name a "
+            f"{what} of its own."
+        )
     if label.owner != url:
         raise StoreRefused(
             f"cannot keep blobs in {place}: it belongs to another store ({LABEL} there says "
-            f"{label.owner or 'nothing'}). Two stores would remove each other's blobs: name a {what} of its own."
+            f"{label.owner}). Two stores would remove each other's blobs: name a {what} of its own."
         )
     return label.mark
 

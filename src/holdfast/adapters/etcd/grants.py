@@ -136,6 +136,7 @@ class EtcdGrants:
         met = {run: kv for run, kv in zip(runs, found, strict=True) if kv is not None}
         expiries = self._expiries(kv.lease for kv in met.values() if held_in(kv).worker != worker)
         answers: dict[str, Acquiring] = {}
+        earlier: dict[str, Any] = {}
         for run in runs:
             kv = met.get(run)
             held = None if kv is None else held_in(kv)
@@ -143,16 +144,26 @@ class EtcdGrants:
                 answers[run] = Grant(run, worker, now, now + lease.left())
             elif held.worker != worker:
                 answers[run] = OwnedBy(held.worker, expiries[kv.lease])
-            elif kv.lease == lease.id or self._takes_over(kv, held, lease):
+            elif kv.lease == lease.id:
                 answers[run] = Grant(run, worker, held.acquired_at, now + lease.left())
             else:
-                answers |= self._acquire_with(lease, [run], worker)  # it has changed in this very moment
-        return answers
+                earlier[run] = kv
+        if earlier:
+            answers |= self._take_over(lease, earlier, worker)
+        return {run: answers[run] for run in runs}
 
-    def _takes_over(self, kv: Any, held: HeldRun, lease: _Lease) -> bool:
-        """Attaches a run of an earlier instance of this worker to our lease."""
-        request = messages.take_over(kv, msgspec.json.encode(held), lease.id)
-        return bool(self._connection.call("KVStub", "Txn", request).succeeded)
+    def _take_over(self, lease: _Lease, earlier: Mapping[str, Any], worker: str) -> dict[str, Acquiring]:
+        """Attaches runs of an earlier instance of this worker to our lease, and asks again for those that changed in
+        this very moment."""
+        request = messages.take_over_all(list(earlier.values()), lease.id)
+        found = self._connection.call("KVStub", "Txn", request).responses
+        is_taken = {run: each.response_txn.succeeded for run, each in zip(earlier, found, strict=True)}
+        until = self._clock.now() + lease.left()
+        answers: dict[str, Acquiring] = {
+            run: Grant(run, worker, held_in(kv).acquired_at, until) for run, kv in earlier.items() if is_taken[run]
+        }
+        changed = [run for run in earlier if not is_taken[run]]
+        return answers | self._acquire_with(lease, changed, worker) if changed else answers
 
     def _expiries(self, leases: Iterable[int]) -> dict[int, datetime]:
         """When these leases expire according to etcd, in whole seconds, rounded down."""

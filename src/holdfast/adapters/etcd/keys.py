@@ -76,11 +76,18 @@ def found_keys(answer: Any) -> list[Any]:
     return [None if txn.succeeded else txn.responses[0].response_range.kvs[0] for txn in inner]
 
 
-def take_over(kv: Any, value: bytes, lease: int) -> Any:
-    """Overwrites the key unless it has changed since."""
-    unchanged = rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
-    put = rpc.RequestOp(request_put=rpc.PutRequest(key=kv.key, value=value, lease=lease))
-    return rpc.TxnRequest(compare=[unchanged], success=[put])
+def take_over_all(kvs: Sequence[Any], lease: int) -> Any:
+    """A transaction of transactions. Each attaches a key to the lease, unless the key has changed since."""
+    return rpc.TxnRequest(success=[rpc.RequestOp(request_txn=_take_over(kv, lease)) for kv in kvs])
+
+
+def _take_over(kv: Any, lease: int) -> Any:
+    put = rpc.RequestOp(request_put=rpc.PutRequest(key=kv.key, value=kv.value, lease=lease))
+    return rpc.TxnRequest(compare=[_unchanged(kv)], success=[put])
+
+
+def _unchanged(kv: Any) -> Any:
+    return rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
 
 
 def release(key: bytes, lease: int) -> Any:
@@ -95,9 +102,8 @@ def release(key: bytes, lease: int) -> Any:
 
 def delete_unchanged(kv: Any) -> Any:
     """Deletes the key, unless it has changed since."""
-    unchanged = rpc.Compare(target=rpc.Compare.MOD, result=rpc.Compare.EQUAL, key=kv.key, mod_revision=kv.mod_revision)
     gone = rpc.RequestOp(request_delete_range=rpc.DeleteRangeRequest(key=kv.key))
-    return rpc.TxnRequest(compare=[unchanged], success=[gone])
+    return rpc.TxnRequest(compare=[_unchanged(kv)], success=[gone])
 
 
 def read_both(keys: Keys) -> Any:

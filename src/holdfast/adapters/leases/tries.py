@@ -35,8 +35,10 @@ class Tries:
         return min(self._each, max(self.left, 0.01))
 
     def note(self, address: str, words: str) -> None:
-        """Records that the server at that address failed."""
-        self._failures[address] = words
+        """Records that the server at that address failed. A failure after the end of the call's time says nothing about
+        the server, so it replaces no earlier one."""
+        if self.left > 0 or address not in self._failures:
+            self._failures[address] = words
 
     def pause(self) -> float:
         """Seconds to wait before the next round, longer each time."""

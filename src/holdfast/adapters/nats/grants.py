@@ -61,7 +61,7 @@ class NatsGrants:
         self._ttl = ttl
         patience = patience_for(ttl.total_seconds())
         self._connection = Connection(endpoints, patience=patience)
-        self._watched = Connection(endpoints, patience=patience)
+        self._watched = self._connection.twin()
         self._bucket = Bucket(self._connection, bucket, replicas)
         self._watched_bucket = Bucket(self._watched, bucket, replicas)
         self._incarnations = Incarnations(self._bucket, self._keys)

@@ -20,6 +20,8 @@ from holdfast.adapters.leases.endpoints import Endpoints
 aio: Any = importlib.import_module("nats.aio.client")
 """The client library. Its types are partial."""
 
+UnexpectedEOF: Any = importlib.import_module("nats.errors").UnexpectedEOF
+
 PING_SECONDS: Final = 2
 NO_RESPONDERS: Final = "503"
 
@@ -45,6 +47,8 @@ class Link:
         self._asked = 0
         self._inbox = ""
         self._told: list[BaseException] = []
+        self._is_answered = False
+        """Whether the server has answered anything."""
         self.is_lost: bool = False
         self.when_lost: list[Callable[[], None]] = []
 
@@ -69,6 +73,8 @@ class Link:
                     **self._login(endpoints),
                 )
                 self._check_tls()
+                # The library tells of an end by `closed_cb`, but not if it fails to send what was left.
+                self._client._reading_task.add_done_callback(self._end)
                 self._inbox = self._client.new_inbox()
                 await self._client.subscribe(f"{self._inbox}.*", cb=self._hear)
         except asyncio.CancelledError:
@@ -111,7 +117,7 @@ class Link:
         with suppress(Exception):
             async with asyncio.timeout(1):
                 await self._client.close()
-        await self._lose()
+        self._end()
 
     async def _note(self, error: BaseException) -> None:
         self._told.append(error)
@@ -121,27 +127,39 @@ class Link:
         found = next((each for each in reversed(self._told) if str(each)), error)
         if isinstance(found, TimeoutError) or "expecting INFO" in str(found):
             return f"no greeting from a NATS server ({str(found) or 'it took too long'})"
-        return " ".join((str(found) or repr(found)).split())[:300]
+        words = " ".join((str(found) or repr(found)).split())[:300]
+        return self._ending(words) if isinstance(found, ConnectionError | UnexpectedEOF) else words
 
     async def _lose(self) -> None:
+        self._end()
+
+    def _end(self, _: object = None) -> None:
         if self.is_lost:
             return
         self.is_lost = True
         for future in list(self._waiting.values()):
             if not future.done():
-                future.set_exception(Lost(f"the connection ended{self._last_words()}"))
+                future.set_exception(self._lost())
         for hear in self.when_lost:
             hear()
 
-    def _last_words(self) -> str:
-        return f": {self._reason(self._told[-1])}" if self._told else ""
+    def _lost(self) -> Lost:
+        if self._told:
+            return Lost(f"the connection ended: {self._reason(self._told[-1])}")
+        return Lost(self._ending("the connection ended"))
+
+    def _ending(self, words: str) -> str:
+        """Says if the server hung up after the TLS handshake: it does so when it wants a certificate, and its reason
+        is often lost on the way."""
+        is_refused = not self._is_answered and self.server.get("tls_required")
+        return f"{words}, right after the TLS handshake" if is_refused else words
 
     # -- asking --------------------------------------------------------------------------------------------------------
 
     async def ask(self, subject: str, payload: bytes, headers: dict[str, str] | None, seconds: float) -> Answer:
         """Sends one message and returns its answer. Raises `Lost` if there is none in time."""
         if self.is_lost:
-            raise Lost("the connection ended")
+            raise self._lost()
         self._asked += 1
         token = f"{self._asked}"
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -160,6 +178,7 @@ class Link:
             del self._waiting[token]
 
     async def _hear(self, message: Any) -> None:
+        self._is_answered = True
         future = self._waiting.get(message.subject.rpartition(".")[2])
         if future is not None and not future.done():
             future.set_result(Answer(message.data, headers_of(message).get("Status", "")))

@@ -26,6 +26,7 @@ from obstore.store import S3Store
 from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label, encode_label, mark_for, new_label
 from holdfast.adapters.s3.address import S3Address
 from holdfast.adapters.s3.credentials import found_settings
+from holdfast.adapters.s3.problems import sentence
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.plurals import counted
 from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
@@ -321,7 +322,7 @@ class S3Home:
             return StoreUnavailable(
                 f"{where}: there is no bucket {self._address.bucket!r}. Create it, or name another."
             )
-        return StoreUnavailable(f"{where}: {_first_words(error)}")
+        return StoreUnavailable(f"{where}: {sentence(error)}")
 
 
 def _connect(address: S3Address, environ: Mapping[str, str]) -> S3Store:
@@ -367,7 +368,3 @@ def _check_name(name: str) -> None:
 
 def _is_bucket_missing(error: Exception) -> bool:
     return "NoSuchBucket" in str(error)
-
-
-def _first_words(error: Exception) -> str:
-    return " ".join(str(error).partition("\n")[0].split())[:300]

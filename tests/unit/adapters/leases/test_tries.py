@@ -46,6 +46,18 @@ def test_pauses_grow_and_end_with_the_patience(clock: list[float]) -> None:
     assert asked.pause() == 0.0
 
 
+def test_a_try_that_ran_out_of_time_hides_no_reason(clock: list[float]) -> None:
+    """Contract: what the last try was cut short by is our patience; the reason from before is what people need. Of a
+    server that gave none, it is all there is."""
+    asked = Tries(2.0, servers=2)
+    asked.note("one", "certificate expired")
+    clock[0] += 2
+    asked.note("one", "deadline exceeded")
+    asked.note("two", "deadline exceeded")
+    told = str(asked.error("etcd", ()))
+    assert told == "etcd does not answer within 2.0 s. one: certificate expired; two: deadline exceeded"
+
+
 def test_the_error_tells_the_last_words_of_each(clock: list[float]) -> None:
     """Contract: by address, with advice."""
     asked = Tries(2.0, servers=2)
