@@ -135,7 +135,7 @@ def test_a_signal_that_is_sent_before_the_run_waits_is_compared_with_the_code(cl
 
 
 def test_a_person_is_told_that_no_worker_serves_a_retry(cli: Cli, on_a_terminal: Callable[[], None]) -> None:
-    """Promise: whoever retries a run by hand is not left waiting for a worker that is not there."""
+    """Promise: a run retried by hand does not wait in silence for a worker that is not there."""
     cli.start("fails", "text=boo", "--id", "bad")
     cli.finish("bad")
     assert not cli("retry", "bad", "--id", "one").err
