@@ -26,7 +26,7 @@ STEPS = 20
 
 
 TRIES = 5
-"""The least of so many counts: an idle process looks at the log now and then, and that is counted too."""
+"""How often each is counted. The least counts: an idle process looks at the log now and then, which is counted too."""
 
 
 class Calls:
