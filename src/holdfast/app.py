@@ -57,7 +57,11 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-KEPT_END = "The run ended before this call. It keeps its outcome, even if the code has changed since."
+KEPT_END = (
+    "The run ended before this call. It keeps its outcome, even if the code has changed since. To run it from the "
+    "beginning: a different id, or first `holdfast delete {run}`. From where it failed: `holdfast retry {run}`, which "
+    "makes a new run with an id of its own."
+)
 
 
 class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, QueueVerbs):
@@ -256,7 +260,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
                 return await run.result(timeout)
             except Exception as error:
                 if was_over:
-                    error.add_note(f"{KEPT_END} To try again: holdfast retry {run.id}, or a different id.")
+                    error.add_note(KEPT_END.format(run=run.id))
                 raise
 
     async def start(

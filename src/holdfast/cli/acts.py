@@ -19,6 +19,7 @@ from holdfast.cli.output import Output, standing
 from holdfast.cli.parameters import pair
 from holdfast.cli.progress import ProgressLine
 from holdfast.cli.run_list import print_runs
+from holdfast.cli.serving import warn_without_worker
 from holdfast.cli.targets import CommandError, opened_client
 from holdfast.client import bulk
 from holdfast.client.audit import audited
@@ -114,6 +115,8 @@ async def _act_on_one(client: Client, asked: Request, out: Output) -> None:
     audited(client.actor, asked.verb, run.id, asked.reason or new_run)
     if new_run:
         out.record({"run": new_run, "retried_from": run.id}) if out.is_json else out.line(new_run)
+        if out.is_terminal:
+            await warn_without_worker(client, new_run, asked.target)
         return
     after = await run.view()
     if out.is_json:

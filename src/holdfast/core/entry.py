@@ -69,7 +69,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=Fa
 def say(entry: Entry) -> str:
     """The entry on one line, without its time: "step charge, attempt 2 of 5: failed after 3 s: CardDeclined: 42"."""
     text = _subject(entry)
-    if entry.outcome:
+    if entry.outcome and (entry.kind, entry.outcome) != ("paused", "open"):
         text += f": {entry.outcome}"
         if entry.duration:
             text += f" after {format_duration(entry.duration)}"
@@ -117,6 +117,8 @@ def _subject(entry: Entry) -> str:
             return f"run {entry.run} has ended: this one may begin"
         case "dropped":
             return f"message {entry.name} dropped"
+        case "paused":
+            return f"paused ({entry.name})"
         case _:
             return f"{entry.kind}{name}"
 

@@ -11,12 +11,13 @@ import re
 import traceback
 from collections.abc import Sequence
 from itertools import islice
+from types import FrameType
 from typing import Any, cast
 
 import msgspec
 
 from holdfast.core.payload import MAX_INLINE, Shape
-from holdfast.errors import NotEncodable, RunFailed, StepFailed
+from holdfast.errors import HoldfastError, NotEncodable, RunFailed, StepFailed
 
 __all__ = ["MAX_MESSAGE", "MAX_TRACEBACK", "NO_DATA", "Failure", "from_exception", "place_of", "rebuild", "type_name"]
 
@@ -33,6 +34,8 @@ MAX_MEMBERS = 5  # sub-exceptions shown of a group
 _HEAD = "Traceback (most recent call last):\n"
 _PLACE = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
 _OURS = __file__.replace("\\", "/").rpartition("/core/")[0] + "/"  # below it is Holdfast's own code
+_PYTHONS = traceback.__file__.replace("\\", "/").rpartition("/")[0] + "/"  # below it is Python's own code
+_INSTALLED = ("/site-packages/", "/dist-packages/")
 _CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 _CONTEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
 
@@ -83,8 +86,21 @@ def from_exception(exc: BaseException, *, declared: Sequence[type[BaseException]
 def place_of(failure: Failure) -> str:
     """File and line where the first error of the traceback was raised, in the author's code; "" if unknown."""
     places = _PLACE.findall(failure.traceback.partition(_HEAD)[2].partition(_HEAD)[0])
-    authored = [place for place in places if not place[0].replace("\\", "/").startswith(_OURS)]
-    return ":".join((authored or places)[-1]) if places else ""
+    closeness = [_closeness(file) for file, _ in places]
+    best = max(closeness, default=0)
+    authored = [place for place, close in zip(places, closeness, strict=True) if close == best]
+    return ":".join(authored[-1]) if places else ""
+
+
+def _closeness(file: str) -> int:
+    """How likely the author of a workflow wrote this file: 3, or 2 for an installed package, 1 for Python's own code,
+    0 for Holdfast's."""
+    path = file.replace("\\", "/")
+    if path.startswith(_OURS):
+        return 0
+    if any(part in path for part in _INSTALLED):
+        return 2
+    return 1 if path.startswith((_PYTHONS, "<frozen ")) else 3
 
 
 def rebuild(failure: Failure, declared: Sequence[type[BaseException]]) -> BaseException | None:
@@ -208,7 +224,7 @@ def _chain(exc: BaseException) -> list[str]:
 
 def _one(exc: BaseException) -> str:
     lines: list[str] = []
-    frames = list(traceback.walk_tb(exc.__traceback__))
+    frames = _without_ours(list(traceback.walk_tb(exc.__traceback__)), is_ours=isinstance(exc, HoldfastError))
     if frames:
         lines.append(_HEAD)
     if len(frames) > MAX_FRAMES:
@@ -224,6 +240,15 @@ def _one(exc: BaseException) -> str:
     if isinstance(exc, BaseExceptionGroup):
         lines += [f"  - {member}\n" for member in _members(cast("BaseExceptionGroup[BaseException]", exc))]
     return "".join(lines)
+
+
+def _without_ours(frames: list[tuple[FrameType, int]], *, is_ours: bool) -> list[tuple[FrameType, int]]:
+    """The frames from the author's first one; and up to the author's last one, if the error is Holdfast's own."""
+    closeness = [_closeness(frame.f_code.co_filename) for frame, _ in frames]
+    authored = [at for at, close in enumerate(closeness) if close >= min(2, max(closeness))]
+    if not any(closeness):
+        return frames
+    return frames[authored[0] : authored[-1] + 1 if is_ours else None]
 
 
 def _safe_text(value: object) -> str:

@@ -111,6 +111,16 @@ class Answer:
         return line
 
 
+@pytest.fixture
+def on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """From its call on, commands print as they do for a person."""
+
+    def always(_: object) -> bool:
+        return True
+
+    return lambda: monkeypatch.setattr("holdfast.cli.output.is_terminal", always)
+
+
 class Cli:
     """Commands run in a folder with an app (`shop:app`) and a store of its own."""
 

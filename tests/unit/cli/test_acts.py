@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -123,6 +124,25 @@ def test_a_signal_reaches_its_run(cli: Cli) -> None:
     cli.finish("r")
     assert '"x: True"' in cli.ok("show", "r")
     assert "has completed" in cli("signal", "r", "approved", "true").error
+
+
+def test_a_signal_that_is_sent_before_the_run_waits_is_compared_with_the_code(cli: Cli) -> None:
+    """Promise: the name of a signal that the code names is not doubted, and a similar one is, before a worker came."""
+    cli.start("approval", "name=x", "--id", "r")
+    told, kept = ("signal", "--app", "shop:app"), "it is kept until the run waits for it."
+    assert cli.ok(*told, "r", "aproved", "true") == f"run r: signal aproved sent; {kept} Did you mean approved?\n"
+    assert cli.ok(*told, "r", "approved", "true") == f"run r: signal approved sent; {kept}\n"
+
+
+def test_a_person_is_told_that_no_worker_serves_a_retry(cli: Cli, on_a_terminal: Callable[[], None]) -> None:
+    """Promise: a run retried by hand does not wait in silence for a worker that is not there."""
+    cli.start("fails", "text=boo", "--id", "bad")
+    cli.finish("bad")
+    assert not cli("retry", "bad", "--id", "one").err
+    on_a_terminal()
+    answer = cli("retry", "bad", "--app", "shop:app")
+    words = " ".join(answer.err.split())
+    assert words == f"run {answer.out.strip()}: no worker serves it at the moment. Start one: holdfast worker shop:app"
 
 
 def test_a_publication_names_whom_it_woke(cli: Cli) -> None:

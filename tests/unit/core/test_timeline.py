@@ -463,7 +463,7 @@ def entry(kind: Kind, name: str = "", **more: Any) -> Entry:
         (entry("continued", "next"), "continued next"),
         (
             entry("paused", "operator", outcome="open", detail="lunch", actor="me"),
-            "paused operator: open: lunch (by me)",
+            "paused (operator): lunch (by me)",
         ),
         (entry("resumed"), "resumed"),
         (

@@ -13,6 +13,7 @@ import pytest
 from holdfast import App, step, workflow
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.telemetry.logs import logged
+from holdfast.ports.facts import Fact, LoopBlocked, ProcessStopped
 from holdfast.worker.watchdog import Watchdog
 
 SHORT = 0.02
@@ -63,6 +64,18 @@ async def test_a_loop_that_turns_is_left_alone() -> None:
     calm.stop()
     calm._thread.join(10)
     assert calm.reports == []
+
+
+@pytest.mark.parametrize(("used", "blamed"), [(0.1, False), (59.0, True)])
+async def test_a_process_that_was_stopped_blames_no_code(used: float, blamed: bool) -> None:
+    """Promise: after a SIGSTOP or a sleep of the machine it says so; a minute in which this process was busy is a
+    blocked loop."""
+    told: list[Fact] = []
+    watchdog = Watchdog(told.append, patience=30)
+    begin, spent = time.monotonic(), time.process_time()
+    watchdog.look(begin, spent)
+    watchdog.look(begin + 60, spent + used)
+    assert [type(one) for one in told] == ([LoopBlocked] if blamed else [ProcessStopped])
 
 
 @pytest.mark.parametrize("where", ["step", "workflow"])

@@ -87,7 +87,8 @@ def _parked(fact: t.RunParked) -> tuple[object, ...]:
 
 
 def _why(fact: t.RunFailed | t.AttemptFailed, most: int) -> str:
-    return f"{fact.type}: {fact.message[:most]}{f' ({fact.place})' if fact.place else ''}"
+    is_said = not fact.place or fact.place in fact.message[:most]
+    return f"{fact.type}: {fact.message[:most]}{'' if is_said else f' ({fact.place})'}"
 
 
 def _run_failed(fact: t.RunFailed) -> tuple[object, ...]:

@@ -51,7 +51,8 @@ def command(
 
 
 async def _signal(client: Client, run_id: str, channel: Signal[Any], value: Any, id: str | None, out: Output) -> None:
-    run = client.handle(await find_run(client, run_id))
+    row = await find_run(client, run_id)
+    run, spec = client.handle(row), client.spec_of(row)
     awaited = [one.name for one in (await run.view()).doing.now if one.kind == "signal"]
     await run.signal(channel, value, id=id)
     audited(client.actor, "signal", run_id, channel.name)
@@ -59,5 +60,8 @@ async def _signal(client: Client, run_id: str, channel: Signal[Any], value: Any,
     if out.is_json:
         out.record({"run": run_id, "signal": channel.name, "awaited": is_awaited})
         return
-    hint = "" if is_awaited else f"; it is kept until the run waits for it.{did_you_mean(channel.name, awaited)}"
+    named = [] if spec is None else [name for name in spec.accepts() if name not in awaited]
+    is_known = is_awaited or channel.name in named
+    guess = "" if is_known else did_you_mean(channel.name, [*awaited, *named])
+    hint = "" if is_awaited else f"; it is kept until the run waits for it.{guess}"
     out.line(("run ", "dim"), (run_id, "bold"), f": signal {channel.name} sent{hint}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +17,7 @@ from holdfast.cli.options import actor_option
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
+from holdfast.cli.serving import warn_without_worker
 from holdfast.cli.targets import CommandError, app_to_serve, client_for, refuse_private
 from holdfast.client.arguments import find_workflow, from_json, from_words
 from holdfast.client.audit import audited
@@ -25,7 +26,7 @@ from holdfast.client.start_options import StartOptions
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.errors import HoldfastError, InvalidInput
+from holdfast.errors import Conflict, HoldfastError, InvalidInput
 
 
 @click.command("start", cls=HoldfastCommand)
@@ -122,12 +123,17 @@ async def _start(
 ) -> int:
     async with app:
         client = client_for(await app.client(), actor)
-        run = await client.start(call, StartOptions(by_hand=True, **options))
+        try:
+            run = await client.start(call, StartOptions(by_hand=True, **options))
+        except Conflict as error:
+            raise CommandError(re.sub(r'if_exists="(\w+)"', r"--if-exists \1", str(error))) from error
         audited(client.actor, "start", run.id, call.spec.name)
         if not is_waiting:
             out.record({"run": run.id, "outcome": outcome_of(run)}) if out.is_json else out.line(run.id)
+            if out.is_terminal:
+                await warn_without_worker(client, run.id, target)
             return 0
-        await _warn_without_worker(app, run, target)
+        await warn_without_worker(client, run.id, target)
         return await end_of(run, call.spec, out, timeout)
 
 
@@ -153,20 +159,6 @@ async def end_of(run: Run[Any], spec: WorkflowSpec, out: Output, timeout: timede
         raise CommandError(problem)
     out.record({"run": run.id, "outcome": outcome_of(run), "status": status.value, "error": problem})
     return 1
-
-
-async def _warn_without_worker(app: App, run: Run[Any], target: str | None) -> None:
-    """Warns if no worker serves the run: waiting for it is a common first mistake."""
-    view = await run.view()
-    if view.status.is_terminal:
-        return
-    workers = await (await app.client()).store.workers()
-    wanted = (view.workflow, view.version)
-    if not any(x.is_live and view.queue in x.queues and wanted in x.definitions for x in workers):
-        queue = "" if view.queue == "default" else f" --queue {view.queue}"
-        words = f"holdfast worker {target or ''}".rstrip()
-        text = f"run {run.id}: no worker serves it at the moment. Start one: {words}{queue}"
-        Output(stream=sys.stderr).line(text)
 
 
 def _told(first: str, rest: tuple[str, ...]) -> tuple[str | None, str, tuple[tuple[str, str], ...]]:

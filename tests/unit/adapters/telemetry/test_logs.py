@@ -31,6 +31,11 @@ SAID: list[tuple[facts.Fact, int, str]] = [
         "run r: failed: ValueError: odd (shop.py:3). More: holdfast show r",
     ),
     (
+        facts.RunFailed(*WHO, "NotAllowedHere", "pay (shop.py:3) would block", "", "shop.py:3"),
+        logging.ERROR,
+        "run r: failed: NotAllowedHere: pay (shop.py:3) would block. More: holdfast show r",
+    ),
+    (
         facts.RunPaused(*WHO, "diverged", "it asks.", True),
         logging.WARNING,
         "run r: paused (diverged): it asks. More: holdfast show r",

@@ -2,7 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
+from holdfast import App
 from tests.unit.cli.conftest import Cli
+
+
+def test_a_person_is_told_that_no_worker_serves_the_run(cli: Cli, on_a_terminal: Callable[[], None]) -> None:
+    """Promise: on a terminal a start says how to start a worker, unless one is there; a script gets the id alone."""
+    assert cli.start("hello", "name=x", "--id", "a") == "a"
+    on_a_terminal()
+    alone = cli("start", "shop:app", "hello", "name=x", "--id", "b")
+    words = " ".join(alone.err.split())
+    assert alone.out.strip() == "b"
+    assert words == "run b: no worker serves it at the moment. Start one: holdfast worker shop:app"
+
+    async def served(app: App) -> bool:
+        return not (await asyncio.to_thread(cli, "start", "shop:app", "hello", "name=x", "--delay", "1h")).err
+
+    cli.serve(served)
+
+
+def test_other_input_names_the_option_of_the_command(cli: Cli) -> None:
+    """Promise: the way out is written as it is typed here, not as in Python."""
+    cli.start("hello", "name=x", "--id", "a")
+    refused = cli("start", "shop:app", "hello", "name=y", "--id", "a")
+    assert (refused.code, "or --if-exists return to get that run" in refused.error) == (1, True)
 
 
 def test_a_run_is_replaced(cli: Cli) -> None:
