@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
+from holdfast.authoring.batch.blocking_batch import batch
 from holdfast.authoring.handle import JournalEvent, Part, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
@@ -78,6 +79,7 @@ __all__ = [
     "Stream",
     "Topic",
     "Update",
+    "batch",
     "continue_as",
     "current",
     "each",

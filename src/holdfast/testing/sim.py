@@ -356,8 +356,10 @@ class Sim:
         )
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
-        """Serves these workflows and those their code names."""
+        """Serves these workflows and those their code names; also the steps it names, as runs."""
         named: list[object] = named_by(self._bodies_of(specs))
+        steps: list[AnyStep[..., Any]] = [value for value in named if is_a(value, AnyStep)]
+        self._registry.components.offer(steps)
         found: list[AnyWorkflow[..., Any]] = [value for value in named if is_a(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:

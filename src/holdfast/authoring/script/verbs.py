@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.script.calls import SleepCall
+from holdfast.authoring.script.calls import SleepCall, StepCall
 from holdfast.authoring.script.context import StepScope, find_program, require_program, running_step
 from holdfast.authoring.script.exits import ContinueRun
 from holdfast.authoring.script.place import Place, place
@@ -65,7 +65,8 @@ else:
 async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], *, limit: int = 50) -> list[R]:
     """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items.
 
-    The first failure cancels the rest and is raised unchanged.
+    The first failure cancels the rest and is raised unchanged. However many items: against the step limit they count
+    as one.
     """
     require_program("each()")
     if limit < 1:
@@ -76,7 +77,10 @@ async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[
 
     async def branch() -> None:
         for index, item in queue:
-            results[index] = await function(item)
+            call = function(item)
+            if index:  # a loop around `each` is stopped by the step limit all the same
+                _uncount(call)
+            results[index] = await call
 
     tasks = [asyncio.create_task(branch()) for _ in range(min(limit, len(kept)))]
     try:
@@ -88,6 +92,14 @@ async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[
         if left:
             await asyncio.wait(left)
     return [results[index] for index in range(len(kept))]
+
+
+def _uncount(call: object) -> None:
+    """Takes a call that has not been asked for out of the count of the step limit."""
+    if isinstance(call, StepCall):
+        call.is_counted = False
+    elif isinstance(call, Call) and call.child is not None:
+        call.child.command = msgspec.structs.replace(call.child.command, uncounted=True)
 
 
 def now() -> datetime:
