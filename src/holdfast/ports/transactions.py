@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from holdfast.ports.inbox import Delivery, Message
 from holdfast.ports.journal import Commit, Verdict
 from holdfast.ports.runs import Creation, NewRun
 
@@ -81,6 +82,16 @@ class Transactions(Protocol):
         it, is the caller's own. Anything else raises `InvalidInput` with the reason, and nothing is written. A refusal
         leaves the caller's transaction as it was. No run is woken before the caller's commit.
         """
+        ...
+
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """Sends a message, like `Inbox.send`, in the open transaction of the caller's connection, which is as for
+        `create_within`: the run gets it if and when the caller commits."""
+        ...
+
+    def wake(self) -> None:
+        """Tells workers to look for what callers wrote in transactions of their own, whose commit the store does not
+        see. At any time, from any thread; returns at once."""
         ...
 
 

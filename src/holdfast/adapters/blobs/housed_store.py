@@ -187,6 +187,16 @@ class _HousedStore:
             new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
         return await self._inner.create_within(connection, new, key_since=key_since)
 
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """See `ports.transactions`."""
+        if message.blobs:
+            message = msgspec.structs.replace(message, blobs=await self._stubs(message.blobs))
+        return await self._inner.send_within(connection, message)
+
+    def wake(self) -> None:
+        """See `ports.transactions`."""
+        self._inner.wake()
+
     async def transact(self, *, is_async: bool) -> OpenTransaction:
         """See `ports.transactions`."""
         return _Lent(await self._inner.transact(is_async=is_async), self._moved)
