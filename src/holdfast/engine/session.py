@@ -112,7 +112,7 @@ class Session:
         self._given: deque[i.Input] = deque()
         self._is_performing = False
         self._bodies: dict[str, Body] = {}
-        self._ended: Together[tuple[Body, Outcome]] = Together(self._land_together)
+        self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
         self._limits: dict[str, Due] = {}
         self._began: dict[str, datetime] = {}  # when bodies were started, if that is listened to
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
@@ -359,7 +359,9 @@ class Session:
             self.home.surroundings.take_progress(self.machine.run.id, key)
             self._transactions[key] = transaction
             self.take(i.Held(self._now(), key, outcome.value))
-        elif self._ended or len(self._bodies) > 1:
+        elif len(self._bodies) > 1 or self._ended:
+            if self._ended is None:
+                self._ended = Together(self._land_together)
             self._ended.add((body, outcome))
         else:
             self._land(body, outcome)
@@ -374,7 +376,7 @@ class Session:
         self._taken_out(key)
         progress = self.home.surroundings.take_progress(self.machine.run.id, key)
         stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
-        self.take(i.Landed(self._now(), key, outcome, progress, stopped, sent, is_last))
+        self.take(i.Landed(self.home.clock.now(), key, outcome, progress, stopped, sent, is_last))
 
     def _withdraw(self, keys: Sequence[str]) -> list[str]:
         """Withdraws the bodies that have not begun. Returns their keys."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
@@ -35,6 +36,17 @@ class OpenTransaction(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether it can still be committed or rolled back."""
+        ...
+
+    def session(self, kind: type[Any]) -> Any:
+        """A session of that class on the connection, such as SQLAlchemy's, the same for each call; None for a class
+        that is no session. Raises `NotAllowedHere`, with the reason, for one that cannot be on this connection. It ends
+        with the transaction: what would end it is refused to the borrower."""
+        ...
+
+    def finish(self) -> Awaitable[None] | None:
+        """Writes what a session holds back. Called after the borrower's code, in its thread; what is returned is
+        awaited on its loop. An error of the database is raised, and the transaction is to be rolled back then."""
         ...
 
     async def commit(self, turn: Commit | None = None) -> Settlement:

@@ -62,6 +62,8 @@ class _Lent:
         self.roll_back = inner.roll_back
         self.give_up = inner.give_up
         self.interrupt = inner.interrupt
+        self.session = inner.session
+        self.finish = inner.finish
 
     @property
     def connection(self) -> Any:

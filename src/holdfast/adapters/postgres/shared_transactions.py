@@ -20,6 +20,7 @@ from holdfast.adapters.postgres.after_commit import Home
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.adapters.postgres.creation import NewEntry
+from holdfast.adapters.postgres.lent_session import Engines
 from holdfast.adapters.postgres.lent_transaction import LentTransaction
 from holdfast.adapters.postgres.link import PATIENCE, Link
 from holdfast.adapters.postgres.problems import is_lost, translated
@@ -49,6 +50,7 @@ class Lending(ABC):
         self._lending = ThreadPoolExecutor(most, thread_name_prefix="holdfast-transactions")
         self._is_ending = threading.Event()
         self._home: Home | None = None
+        self._engines = Engines()
         self._untold: dict[str, None] = {}
 
     @abstractmethod
@@ -89,6 +91,7 @@ class Lending(ABC):
             report=self._telemetry.tell,
             give_back=self._returned,
             is_closed=self._is_ending,
+            engines=self._engines,
         )
 
     async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:

@@ -26,6 +26,7 @@ from holdfast.core.mailbox import apply_attributes
 from holdfast.core.payload import Shape
 from holdfast.core.references import BlobRef, ReferringBytes, references_in
 from holdfast.errors import InvalidDuration, InvalidInput, NotAllowedHere, NotInRun
+from holdfast.ports.transactions import holding
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -218,13 +219,18 @@ def transaction(kind: type[T]) -> T:
     """In a step with `tx=True`: the connection of the transaction in which its outcome will be journaled.
 
     `transaction(psycopg.AsyncConnection)` in an `async def` step and `transaction(psycopg.Connection)` in a `def` step
-    on PostgreSQL, `transaction(apsw.Connection)` on SQLite. What it writes takes effect exactly once, together with the
-    completion of the step; an attempt that fails leaves nothing. It commits by itself: `commit()` is refused.
+    on PostgreSQL, or SQLAlchemy's `AsyncSession` and `Session` there; `transaction(apsw.Connection)` on SQLite. What it
+    writes takes effect exactly once, together with the completion of the step; an attempt that fails leaves nothing. It
+    commits by itself: `commit()` is refused.
     """
     scope = in_step("transaction()")
     if scope.connection is None:
         raise NotAllowedHere(f"transaction() in step {scope.step}: declare it with @step(tx=True)")
     if not isinstance(scope.connection, kind):
+        held = holding.get()
+        session: T | None = held.session(kind) if held is not None else None
+        if session is not None:
+            return session
         theirs = next(x for x in type(scope.connection).__mro__ if not x.__module__.startswith("holdfast."))
         raise NotAllowedHere(
             f"transaction({kind.__module__}.{kind.__qualname__}) in step {scope.step}: here it is a "
