@@ -186,6 +186,12 @@ async def inside() -> None:
     await run.signal(approved, True, connection=object())
 
 
+def test_a_simulated_start_brings_its_signal() -> None:
+    """Promise: `sim.start` takes it too."""
+    with Sim() as sim:
+        assert sim.start(approve("d"), signal=(approved, True)).result() == "d: True"
+
+
 def test_a_workflow_has_no_connection() -> None:
     """Promise: in a workflow a signal goes with the turn, and the error says so."""
     with Sim() as sim, pytest.raises(RunFailed, match="leave connection= out"):

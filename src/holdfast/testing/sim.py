@@ -173,6 +173,7 @@ class Sim:
         share: str | None = None,
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
+        signal: tuple[Channel[T], T] | tuple[Channel[T], T, str] | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
@@ -183,20 +184,11 @@ class Sim:
                 f"workflow {call.spec.label} is declared with @remote, its code is elsewhere: give the simulation "
                 f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
             )
+        chosen = id or (self.next_id("run") if debounce is None else None)
         how = StartOptions(
-            id=id or (self.next_id("run") if debounce is None else None),
-            key=key,
-            delay=delay,
-            deadline=deadline,
-            queue=queue,
-            priority=priority,
-            attributes=attributes,
-            if_exists=if_exists,
-            unique=unique,
-            share=share,
-            debounce=debounce,
-            max_wait=max_wait,
-        )
+            id=chosen, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority, attributes=attributes,
+            if_exists=if_exists, unique=unique, share=share, debounce=debounce, max_wait=max_wait, signal=signal,
+        )  # fmt: skip
         made = self._client.start(call, how)
         return SimRun(self.call(made), self)
 
