@@ -217,46 +217,51 @@ class DjangoConnection:
 
 
 @pytest.mark.parametrize("kind", ["session", "async session", "django", "psycopg", "alchemy connection"])
-async def test_the_commit_wakes_a_worker(postgres: World, kind: str) -> None:
-    """Promise: a worker that would look in a minute begins at once: after the commit of SQLAlchemy's session or of
-    Django, or when `app.wake()` says so."""
-    app = postgres.app(greet)
-    async with postgres.worker(app, poll="60s", ttl="300s"):
-        if kind == "session":
-            engine = sqlalchemy.create_engine(alchemy())
+async def test_workers_are_told_after_the_commit(postgres: World, kind: str) -> None:
+    """Promise: nothing is told before the commit, and the run's id right after it: by SQLAlchemy's session and Django
+    themselves, else by `app.wake()`. The end of a savepoint is not the commit."""
+    app, heard = postgres.app(greet), list[str]()
+    engine, async_engine = sqlalchemy.create_engine(alchemy()), create_async_engine(alchemy())
+    await app.client()
+    unsubscribe = postgres.store.subscribe(heard.append)
+    match kind:
+        case "session":
             with Session(engine) as session:
-                run = await app.start(greet("ann"), connection=session)
-                with session.begin_nested():
-                    await app.start(greet("bea"), connection=session)
-                session.commit()
-                assert await run.result(timeout="20s") == "hello ann"
-                run = await app.start(greet("cid"), connection=session)
-                session.commit()
-            engine.dispose()
-        elif kind == "async session":
-            async_engine = create_async_engine(alchemy())
+                for name in ("r", "again"):
+                    await app.start(greet("ann"), id=name, connection=session)
+                    with session.begin_nested():
+                        await app.start(greet("bea"), connection=session)
+                    assert name not in heard
+                    session.commit()
+                    assert name in heard
+        case "async session":
             async with AsyncSession(async_engine) as asynchronous, asynchronous.begin():
-                run = await app.start(greet("ann"), connection=asynchronous)
-            await async_engine.dispose()
-        elif kind == "django":
+                await app.start(greet("ann"), id="r", connection=asynchronous)
+                assert heard == []
+        case "django":
             with psycopg.connect(server_url()) as driver:
                 django = DjangoConnection(driver)
                 with pytest.raises(InvalidInput, match=r"transaction\.atomic"):
                     await app.start(greet("ann"), connection=django)
                 django.in_atomic_block = True
-                run = await app.start(greet("ann"), connection=django)
+                await app.start(greet("ann"), id="r", connection=django)
                 driver.commit()
+                assert heard == []
                 for told in django.waiting:
                     told()
-        else:
-            engine = sqlalchemy.create_engine(alchemy())
+        case _:
             connect: Any = engine.connect if kind == "alchemy connection" else lambda: psycopg.connect(server_url())
             with connect() as connection:
-                run = await app.start(greet("ann"), connection=connection)
+                await app.start(greet("ann"), id="r", connection=connection)
                 connection.commit()
+            assert heard == []
             app.wake()
-            engine.dispose()
-        assert (await run.result(timeout="20s")).startswith("hello")
+    unsubscribe()
+    engine.dispose()
+    await async_engine.dispose()
+    assert "r" in heard
+    async with postgres.worker(app):
+        assert await (await app.get("r", greet)).result(timeout="20s") == "hello ann"
 
 
 async def test_another_database_of_django_is_refused(postgres: World) -> None:
