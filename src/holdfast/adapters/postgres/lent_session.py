@@ -37,12 +37,12 @@ class Engines:
             raise NotAllowedHere(f"transaction({kind.__qualname__}) in {step} step: ask for transaction({wanted})")
         if is_async:
             self._asynchronous = self._asynchronous or _async_engine()
-            base = getattr(kind, "sync_session_class", import_module("sqlalchemy.orm").Session)
+            base: Any = getattr(kind, "sync_session_class", import_module("sqlalchemy.orm").Session)
             given = kind(bind=self._asynchronous, sync_session_class=_refusing(base))
-            return LentSession(given, given.sync_session, loan)
+            return LentSession(given, given.sync_session, base, loan)
         self._blocking = self._blocking or _blocking_engine()
         given = _refusing(kind)(bind=self._blocking)
-        return LentSession(given, given, loan)
+        return LentSession(given, given, kind, loan)
 
 
 def is_session(kind: type[Any]) -> bool:
@@ -57,9 +57,10 @@ def _is_async(kind: type[Any]) -> bool:
 class LentSession:
     """A session that was lent."""
 
-    def __init__(self, given: Any, session: Any, loan: Any) -> None:
+    def __init__(self, given: Any, session: Any, base: Any, loan: Any) -> None:
         self.given: Any = given
         self._session = session
+        self._base = base  # its class, without what is refused
         self._loan = loan
         self._was_rolled_back = False
         import_module("sqlalchemy.event").listen(session, "after_soft_rollback", self._note)
@@ -80,10 +81,8 @@ class LentSession:
 
     def close(self) -> None:
         """Drops what it holds, and leaves the connection. From any thread: nothing is sent."""
-        refusing, kind, *_ = type(self._session).__mro__
-        assert refusing.__dict__.keys() >= set(_REFUSED)
         with suppress(Exception):  # a thread whose time is up may still be using it
-            kind.close(self._session)
+            self._base.close(self._session)
 
     def _note(self, session: Any, ended: Any) -> None:
         """Savepoints may be rolled back. Of a whole transaction the server would keep what the session has dropped."""
