@@ -12,6 +12,7 @@ from benchmarks.lease_section import lease_section
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, tables
 from benchmarks.scale import SCALES
+from benchmarks.verb_section import verb_section
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "speed.md"
 
@@ -169,6 +170,7 @@ def render(everything: Mapping[str, Any]) -> str:
             _OPENING.format(**facts),
             *_section(results, NOTES, "##"),
             *([_ON_POSTGRESQL, *_section(other, NOTES_ON_POSTGRESQL, "###")] if other else ()),
+            *verb_section(),
             *lease_section(),
             _WORKLOADS.format(**facts),
             *([split.render(results["split"], _machine_of_split(results))] if "split" in results else ()),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holdfast.app import App
     from holdfast.authoring.batch.batch_plan import Counts
+    from holdfast.authoring.batch.child_batch import batch
     from holdfast.authoring.flow.builder import FlowBuilder
     from holdfast.authoring.flow.flow_file import load_flow
     from holdfast.authoring.flow.workflow import Flow
@@ -168,6 +169,7 @@ __all__ = [
     "UpdateTimeout",
     "UpdateUnanswered",
     "Window",
+    "batch",
     "continue_as",
     "current",
     "each",
@@ -206,6 +208,7 @@ _HOMES = {
     "holdfast.authoring.machine.observers": "LoggingObserver Observer",
     "holdfast.authoring.queue": "Queue",
     "holdfast.authoring.schedule": "Schedule",
+    "holdfast.authoring.batch.child_batch": "batch",
     "holdfast.authoring.script.ask": "Ask",
     "holdfast.authoring.script.update": "Update",
     "holdfast.authoring.script.channels": "RunVar Signal Topic",

@@ -280,6 +280,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         share: str | None = None,
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
+        signal: tuple[Channel[T], T] | tuple[Channel[T], T, str] | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. The same id, key within 24 h, or unique value returns the
         existing run if its input is the same, and raises `Conflict` if it is not.
@@ -297,14 +298,22 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         - `share`: what it competes as, such as a tenant: shares with runs waiting take turns. Default: its workflow
         - `attributes`: texts to find it by
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
-          PostgreSQL a psycopg connection, or SQLAlchemy's on psycopg; on SQLite the one of `app.connection()`
+          PostgreSQL a psycopg connection, SQLAlchemy's or Django's on psycopg; on SQLite the one of `app.connection()`
+        - `signal`: a signal and its value, which the run has in its inbox from the beginning, or gets now if it is
+          there already: `(approved, True)`. With an id, `(approved, True, "msg-1")`, a repeated start sends it once
         """
         how = StartOptions(
             id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
-            debounce=debounce, max_wait=max_wait,
+            debounce=debounce, max_wait=max_wait, signal=signal,
         )  # fmt: skip
         return await (await self.client()).start(call, how)
+
+    def wake(self) -> None:
+        """Makes workers look at once for what was started or sent with `connection=` and is committed by now. Needed
+        with connections of psycopg and SQLAlchemy; sessions, Django's and `app.connection()` do it by themselves."""
+        if self._store is not None:
+            self._store.wake()
 
     def asgi(
         self, *, tokens: Any = None, authorize: Any = None, allowed_hosts: Iterable[str] | None = None, prefix: str = ""

@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.system.forked import leak
 from holdfast.app import App as AsyncApp
+from holdfast.authoring.batch.blocking_batch import batch
 from holdfast.authoring.handle import JournalEvent, Part, RunView
 from holdfast.authoring.handle import Run as AsyncRun
 from holdfast.authoring.hook import Hook
@@ -50,6 +51,7 @@ from holdfast.authoring.script.verbs import (
 )
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call, remote, workflow
 from holdfast.client.blocking_batches import Batch, BlockingQuestions, BlockingQueues, Portal, ScheduleActs, iterate
+from holdfast.client.blocking_connection import blocking_connection
 from holdfast.client.blocking_talk import RunTalk
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.schedules import ScheduleView
@@ -59,7 +61,6 @@ from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry
 from holdfast.core.status import Status
-from holdfast.errors import InvalidInput
 from holdfast.ports.transactions import holding
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "Stream",
     "Topic",
     "Update",
+    "batch",
     "continue_as",
     "current",
     "each",
@@ -275,22 +277,20 @@ class App(BlockingQuestions, BlockingQueues):
         share: str | None = None,
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
+        signal: tuple[Channel[T], T] | tuple[Channel[T], T, str] | None = None,
     ) -> Run[R]:
         """Starts a run; it is durable when this returns. Everything is as for `holdfast.App.start`."""
         checked_call(call, "app.start")
-        if hasattr(connection, "__aenter__") and not hasattr(connection, "__enter__"):
-            call.close()
-            raise InvalidInput(
-                f"connection= is a {type(connection).__qualname__}, which belongs to an event loop of yours. In "
-                "blocking code give a psycopg.Connection, a SQLAlchemy Connection or Session, or that of "
-                "`with app.connection()`."
-            )
         made = self.app.start(
             call, id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
-            attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
-            debounce=debounce, max_wait=max_wait,
+            attributes=attributes, connection=blocking_connection(connection), if_exists=if_exists, unique=unique,
+            share=share, debounce=debounce, max_wait=max_wait, signal=signal,
         )  # fmt: skip
         return Run(self._portal.call(made), self._portal)
+
+    def wake(self) -> None:
+        """Makes workers look at once for what was started with `connection=` and is committed by now."""
+        self.app.wake()
 
     def start_batch(
         self,

@@ -6,7 +6,22 @@ import asyncio
 
 import pytest
 
-from holdfast import Retry, RunFailed, Signal, Status, continue_as, current, log, now, rng, sleep, step, uuid4, workflow
+from holdfast import (
+    Retry,
+    RunFailed,
+    Signal,
+    Status,
+    continue_as,
+    current,
+    each,
+    log,
+    now,
+    rng,
+    sleep,
+    step,
+    uuid4,
+    workflow,
+)
 from holdfast.errors import InvalidInput
 from tests.support.world import World, events, forget_programs
 
@@ -126,6 +141,29 @@ async def test_a_workflow_has_a_limit_of_its_own(world: World) -> None:
         assert await (await app.start(few(2))).result("10s") == 2
         assert await (await app.start(many(9))).result("10s") == 9
         for call in (few(3), ticks(4)):
+            with pytest.raises(RunFailed) as failed:
+                await (await app.start(call)).result("10s")
+            assert LIMIT in failed.value.type
+
+
+async def test_an_each_counts_as_one(world: World) -> None:
+    """Promise: however many steps or children one `each` asks for; its retries count, and so does a loop around it."""
+
+    @workflow
+    async def child(number: int) -> int:
+        return number
+
+    @workflow
+    async def work(rounds: int, fail_until: int = 0) -> int:
+        for _ in range(rounds):
+            await each(tick, [fail_until] * 9)
+            await each(child, range(9))
+        return rounds
+
+    async with world.serving(work, child, step_limit=4) as app:
+        run = await app.start(work(2))
+        assert await run.result("10s") == 2
+        for call in (work(3), work(1, 2)):
             with pytest.raises(RunFailed) as failed:
                 await (await app.start(call)).result("10s")
             assert LIMIT in failed.value.type

@@ -301,6 +301,33 @@ async def test_each_bounds_its_fan_out(world: World) -> None:
     assert sorted(calls) == list(range(30))
 
 
+async def test_steps_that_end_together_are_one_turn(world: World) -> None:
+    """Promise: what ends at the same moment is committed together, by `each` and by `gather`, also when some fail."""
+
+    @step(retry=Retry.none)
+    async def square(number: int) -> int:
+        if number == 7:
+            raise ValueError("unlucky")
+        return number * number
+
+    @workflow
+    async def some(count: int) -> int:
+        return sum(await each(square, [0] * count, limit=50))
+
+    @workflow
+    async def all_of(count: int) -> int:
+        squares = await asyncio.gather(*(square(number) for number in range(count)), return_exceptions=True)
+        return sum(isinstance(one, int) for one in squares)
+
+    async with world.serving(some, all_of) as app:
+        run = await app.start(some(200))
+        assert await run.result("10s") == 0
+        assert (await events(run))[-1].ordinal <= 4 + 2
+        run = await app.start(all_of(50))
+        assert await run.result("10s") == 49
+        assert (await events(run))[-1].ordinal <= 4
+
+
 async def test_each_stops_at_the_first_failure(world: World) -> None:
     """Promise: the first failure is raised as itself, the rest is cancelled, none begins afterwards."""
     calls: list[int] = []

@@ -39,6 +39,7 @@ from holdfast import (
     Stream,
     Topic,
     Update,
+    batch,
     continue_as,
     current,
     each,
@@ -193,6 +194,9 @@ async def fulfil(order: Order) -> str:
 @workflow
 async def reprice(orders: list[Order]) -> list[str]:
     assert_type(await each(ship, orders), list[str])
+    assert_type(await batch(ship, orders), list[str])
+    assert_type(await batch(ship, [ship(order, express=True) for order in orders], concurrency=5), list[str])
+    assert_type(await batch(charge, orders, order="breadth", queue="slow", name="charges"), list[str])
     return assert_type(await each(charge, orders, limit=50), list[str])
 
 
@@ -218,6 +222,10 @@ async def main(order: Order) -> None:
     assert_type(await app.start(fulfil(order), unique="42", debounce="30s", max_wait=300), Run[str])
     assert_type(await app.collect(fulfil, order, into="orders", within="1s", most=10), Run[str])
     assert_type(await app.start(elsewhere(order)), Run[int])
+    await run.signal(approved, True, connection=object())
+    assert_type(await app.start(fulfil(order), signal=(approved, True)), Run[str])
+    assert_type(await app.start(fulfil(order), signal=(approved, True, "msg-1")), Run[str])
+    app.wake()
     await run.signal(approved, True)
     assert_type(await run.status(), Status)
     assert_type(await run.get(progress), str | None)
@@ -242,6 +250,7 @@ def nightly(pages: int = 3) -> int:
     with sync.saga():
         first, second = sync.gather(load.call(1), load.call(2))
         assert_type((first, second), tuple[list[str], list[str]])
+        assert_type(sync.batch(load, range(pages), concurrency=2), list[list[str]])
         rest = assert_type(sync.each(load, range(3, pages), limit=8), list[list[str]])
         assert_type(load(3), list[str])
         assert_type(load.options(key="x")(3), list[str])

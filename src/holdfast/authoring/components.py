@@ -7,6 +7,7 @@ the app is found here: nothing is imported by a name found in data.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -24,6 +25,7 @@ class Components:
 
     def __init__(self) -> None:
         self._named: dict[str, list[Given]] = {}
+        self._offered: set[str] = set()
 
     def add(self, given: Given, *names: str) -> None:
         """Adds a step or workflow under its own names and these."""
@@ -33,6 +35,14 @@ class Components:
             found = self._named.setdefault(name, [])
             if name and not any(one is given for one in found):
                 found.append(given)
+
+    def offer(self, steps: Iterable[AnyStep[..., Any]]) -> None:
+        """Adds steps under their own names, where nothing was given that has them."""
+        for step in steps:
+            if step.name not in self._named:
+                self._offered.add(step.name)
+            if step.name in self._offered and step not in (found := self._named.setdefault(step.name, [])):
+                found.append(step)
 
     def update(self, other: Components) -> None:
         """Adds everything of another app."""

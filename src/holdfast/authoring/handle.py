@@ -132,8 +132,11 @@ class Run(ABC, Generic[R_co]):
         """The run's row: status, times, attributes, what it is doing."""
 
     @abstractmethod
-    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
-        """Sends a signal: accepted durably, delivered exactly once. Signals with the same `id` count once."""
+    async def signal(
+        self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None
+    ) -> None:
+        """Sends a signal: accepted durably, delivered exactly once. Signals with the same `id` count once.
+        `connection`: joins your open transaction, as for `App.start`: the run gets it when you commit."""
 
     @abstractmethod
     async def update(

@@ -9,28 +9,22 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec.structs import replace
 
 from holdfast.authoring.batch.batch_plan import (
-    CHUNK_BYTES,
-    CHUNK_ITEMS,
-    CHUNKS,
     COUNTS,
-    INDEX,
     MAX_ID,
-    MOST_AT_ONCE,
     NAME,
     PLANS,
-    Chunk,
     Counts,
     Order,
     Plan,
     Standing,
 )
 from holdfast.authoring.batch.conductor import ITEMS, PLAN, batch_spec
+from holdfast.authoring.batch.inputs import Inputs, checked_concurrency, empty_plan, encoded_input
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.steps import AnyStep, Step, SyncStep
@@ -42,12 +36,10 @@ from holdfast.core import events as e
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration
 from holdfast.core.ids import check_id
-from holdfast.core.instants import LONGEST_KEPT
-from holdfast.core.references import BlobRef, ReferringBytes, references_in
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row
-from holdfast.errors import Conflict, HoldfastError, InvalidInput, InvalidItem, NotAllowedHere, RunNotFound
+from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
@@ -136,59 +128,27 @@ class Batch(Generic[R]):
         async for index, args in self._items.unfinished():
             await writer.add(index, args)
         await writer.end()
-        plan = writer.plan(self._plan, _concurrency(concurrency or self._plan.concurrency), self.id)
-        return await _start(self._client, self._spec, plan, writer, StartOptions(id=chosen))
+        like = replace(self._plan, concurrency=checked_concurrency(concurrency or self._plan.concurrency))
+        plan = writer.inputs.plan(like, self.id)
+        return await _start(self._client, self._spec, plan, writer.inputs, StartOptions(id=chosen))
 
 
 class _Writer:
-    """Writes inputs in chunks."""
+    """Stores inputs in chunks."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self.names: list[str] = []
-        self._indexes: list[int] = []
-        self._args: list[str] = []
-        self._size = 0
-        self._total = 0
+        self.inputs: Inputs = Inputs()
 
     async def add(self, index: int, args: str) -> None:
-        self._indexes.append(index)
-        self._args.append(args)
-        self._size += len(args)
-        self._total += 1
-        if len(self._args) == CHUNK_ITEMS or self._size >= CHUNK_BYTES:
-            await self._write()
+        await self._put(self.inputs.add(index, args))
 
     async def end(self) -> None:
-        if self._args:
-            await self._write()
+        await self._put(self.inputs.rest())
 
-    def index(self) -> ReferringBytes:
-        """The blob that lists the chunks, and keeps them."""
-        return ReferringBytes(INDEX.encode(self.names), self.names)
-
-    def plan(self, like: Plan, concurrency: int, retries: str = "") -> Plan:
-        """The plan of everything that was added."""
-        data = self.index()
-        index = sha256(data).hexdigest()
-        held = [BlobRef(index, len(data), "json")]
-        if like.style == "flow":  # the plan names the definition that its items execute
-            held.append(BlobRef(like.code, 0, "json"))
-        return replace(
-            like,
-            total=self._total,
-            chunks=len(self.names),
-            index=index,
-            concurrency=concurrency,
-            retries=retries,
-            held=tuple(held),
-        )
-
-    async def _write(self) -> None:
-        chunk = CHUNKS.encode(Chunk(self._indexes, self._args))
-        refs = references_in(chunk)
-        self.names.append(await self._client.store.put_blob(ReferringBytes(chunk, refs) if refs else chunk))
-        self._indexes, self._args, self._size = [], [], 0
+    async def _put(self, chunk: bytes | None) -> None:
+        if chunk is not None:
+            await self._client.store.put_blob(chunk)
 
 
 async def start_batch(
@@ -221,27 +181,16 @@ async def start_calls(
     how: StartOptions = DEFAULT,
 ) -> Batch[Any]:
     """Like `start_batch`, for a definition and a function that makes a call of it from an input."""
-    like = Plan(
-        spec.name,
-        spec.version,
-        total=0,
-        chunks=0,
-        index="",
-        concurrency=_concurrency(concurrency),
-        code=spec.code,
-        style=spec.style,
-        deadline=min(spec.deadline, LONGEST_KEPT).total_seconds() if spec.deadline is not None else None,
-        order=_order(order),
-    )
+    like = empty_plan(spec, concurrency, order)
     if how.id is not None:
         _batch_id(how.id)
     writer = _Writer(client)
     index = 0
     async for given in _each(inputs):
-        await writer.add(index, _encoded(spec, make, index, given))
+        await writer.add(index, encoded_input(spec, index, partial(_encoded, make, given)))
         index += 1
     await writer.end()
-    return await _start(client, spec, writer.plan(like, concurrency), writer, how)
+    return await _start(client, spec, writer.inputs.plan(like), writer.inputs, how)
 
 
 async def get_batch(
@@ -264,7 +213,7 @@ async def get_batch(
 
 
 async def _start(
-    client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: _Writer, how: StartOptions
+    client: Client, spec: WorkflowSpec | None, plan: Plan, inputs: Inputs, how: StartOptions
 ) -> Batch[Any]:
     brings: dict[str, bytes] = {plan.index: inputs.index()}
     needs = dict.fromkeys(inputs.names)
@@ -318,19 +267,10 @@ async def _each(inputs: Iterable[Any] | AsyncIterable[Any]) -> AsyncIterator[Any
         )
 
 
-def _encoded(spec: WorkflowSpec, make: Callable[[Any], Call[Any]], index: int, given: Any) -> str:
-    """The arguments of one item: those of a given call, else of a call with that one argument."""
-    try:
-        call = make(given)
-    except (HoldfastError, TypeError) as error:
-        path = getattr(error, "path", "")
-        raise InvalidItem(
-            f"input {index}: {str(error).removesuffix('.')}. Nothing was started.", index=index, path=path
-        ) from error
-    if (call.spec.name, call.spec.version) != (spec.name, spec.version):
-        text = f"input {index} is a call of {call.spec.label}, not of {spec.label}. Nothing was started."
-        raise InvalidItem(text, index=index)
-    return call.args.decode()
+def _encoded(make: Callable[[Any], Call[Any]], given: Any) -> tuple[WorkflowSpec, bytes]:
+    """The arguments of a given call, else of a call with that one argument."""
+    call = make(given)
+    return call.spec, call.args
 
 
 def _call(workflow: AnyWorkflow[..., Any] | AnyStep[..., Any], given: Any) -> Call[Any]:
@@ -344,15 +284,3 @@ def _batch_id(id: str) -> str:
     if len(check_id(id, "batch id").encode()) > MAX_ID:
         raise InvalidInput(f"batch id {id[:40]!r}… is longer than {MAX_ID} bytes: its items have longer ids still")
     return id
-
-
-def _concurrency(value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
-        raise InvalidInput(f"concurrency={value!r}: how many items at a time, from 1 to {MOST_AT_ONCE:,}")
-    return value
-
-
-def _order(value: Order) -> Order:
-    if value not in {"depth", "breadth"}:
-        raise InvalidInput(f"order={value!r}: 'depth' or 'breadth'")
-    return value

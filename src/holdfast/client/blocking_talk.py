@@ -9,6 +9,7 @@ from holdfast.authoring.handle import Run, StoredMessage
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.update import AnyUpdate
 from holdfast.client.blocking_batches import iterate
+from holdfast.client.blocking_connection import blocking_connection
 from holdfast.core.durations import Duration
 
 T = TypeVar("T")
@@ -29,9 +30,9 @@ class RunTalk(Generic[R_co]):
     _run: Run[R_co]
     _call: Caller
 
-    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
-        """Sends a signal: durable when this returns, delivered exactly once."""
-        self._call(self._run.signal(channel, value, id=id))
+    def signal(self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None) -> None:
+        """Sends a signal: durable when this returns, delivered exactly once. `connection`: in your open transaction."""
+        self._call(self._run.signal(channel, value, id=id, connection=blocking_connection(connection)))
 
     def update(self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None) -> A:
         """Asks the run, exactly once by `id`, and waits for its answer."""

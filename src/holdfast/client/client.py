@@ -8,6 +8,8 @@ from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
@@ -20,6 +22,7 @@ from holdfast.client.client_run import ClientRun, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.outgoing import deliver, with_signal
 from holdfast.client.run_errors import check_error, find_errors, read_errors
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
@@ -38,7 +41,7 @@ from holdfast.core.trace import CurrentTrace, no_trace, trace_now
 from holdfast.core.turn import Turn
 from holdfast.errors import BlobNotFound, Conflict, InvalidInput, NotAllowedHere, RunNotFound
 from holdfast.ports.facts import RunStarted
-from holdfast.ports.inbox import publication
+from holdfast.ports.inbox import Message, publication
 from holdfast.ports.runs import Creation, Existing, Filter, Joined, Lacking, Made, NewRun, Replaced, RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
@@ -153,11 +156,17 @@ class Client:
             run_id, started, now, blobs=blobs, needs=how.needs, input_hash=digest, unique=unique, joins=joins
         )
         run: ClientRun[R] = ClientRun(self, run_id, spec)
+        sent: Message | None = None
+        if how.signal is not None:
+            new, sent = with_signal(self, new, spec, how)
         made = await self._create(run, new, turn, how)
         if isinstance(made, Existing) and made.by == "unique" and (joins or how.if_exists == "replace"):
             made = await self._replace(made, new, turn, how)
         if not isinstance(made, Made):
-            return ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)
+            run = ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)
+            if sent is not None:
+                await deliver(self, replace(sent, run=run.id), "the signal of the start", how.connection)
+            return run
         run.is_new = True
         if RunStarted in self.telemetry.wanted:
             self.telemetry.tell(RunStarted(run_id, spec.name, spec.version, started.queue))
@@ -170,7 +179,9 @@ class Client:
         if how.connection is not None:
             return self.store.create_within(how.connection, new, key_since=key_since)
         # A run that is delayed, or waits for the turn of its share, is not begun at once.
-        local = self.local if started.available_at == turn.at and not started.share else None
+        # One that has a signal reads its inbox first.
+        is_plain = started.available_at == turn.at and not started.share and new.message is None
+        local = self.local if is_plain else None
         if local is not None and local.wants(started.workflow, started.version, started.queue):
             run.expect()
             return local.make(new, turn, key_since=key_since, is_named=how.id is not None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from datetime import datetime
@@ -22,19 +21,17 @@ from holdfast.client import deletion, inquiry, messages, operator_acts, stream_r
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.outgoing import deliver, signal_message
 from holdfast.client.run_errors import read_errors
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
-from holdfast.core.commands import carry
 from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
-from holdfast.core.ids import check_id
 from holdfast.core.messages import encode_event, ended
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
-from holdfast.core.trace import trace_now
 from holdfast.core.turn import Turn, decode_row, last_turn
 from holdfast.errors import (
     InvalidInput,
@@ -42,11 +39,9 @@ from holdfast.errors import (
     ResultTimeout,
     RunCancelled,
     RunFailed,
-    RunFinished,
     RunNotFound,
 )
-from holdfast.ports.inbox import Accepted, Ended, Message, Missing
-from holdfast.ports.inbox import message as compose
+from holdfast.ports.inbox import Message
 from holdfast.ports.runs import RunRow
 from holdfast.turn.payloads import inline
 
@@ -147,26 +142,13 @@ class ClientRun(Run[R]):
             return end
         return cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
 
-    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+    async def signal(
+        self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None
+    ) -> None:
         """Sends a signal: durable when this returns, delivered exactly once."""
-        if channel.kind != "signal":
-            raise NotAllowedHere(f"{channel.name} is a Topic: publish it with app.publish(…)")
-        blobs: dict[str, bytes] = {}
-        data = channel.encode(value)
+        message, data = signal_message(self._client, self.id, channel, value, id)
         await self._check_accepted(channel.name, data)
-        raw, blob, refs = carry(data, blobs)
-        chosen = check_id(id, "message id") if id is not None else secrets.token_hex(12)
-        event = e.SignalReceived(
-            message=chosen,
-            name=channel.name,
-            sender=self._client.actor,
-            value=raw,
-            blob=blob,
-            refs=refs,
-            trace=trace_now(self._client.current_trace),
-        )
-        sent = compose(self.id, chosen, "signal", event, blobs=tuple(blobs.items()))
-        await self.send(sent, f"signal {channel.name}")
+        await deliver(self._client, message, f"signal {channel.name}", connection)
 
     async def update(
         self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
@@ -186,15 +168,7 @@ class ClientRun(Run[R]):
 
     async def send(self, message: Message, what: str) -> None:
         """Puts a message into the run's inbox."""
-        match await self._client.store.send(message):
-            case Accepted():
-                return
-            case Ended(status=status):
-                raise RunFinished(
-                    f"run {self.id} has {status.value}: {what} was refused", run_id=self.id, status=status.value
-                )
-            case Missing():
-                raise RunNotFound(f"no run {self.id!r} in {self._client.store.url}: {what} was refused")
+        await deliver(self._client, message, what)
 
     async def get(self, var: RunVar[T]) -> T | None:
         """A value that the run exposes."""

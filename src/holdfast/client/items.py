@@ -6,7 +6,7 @@ It holds only a page, and one bit for each item that was returned.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
@@ -15,14 +15,14 @@ import msgspec
 from holdfast.authoring.batch.batch_plan import CHUNKS, INDEX, Chunk, Plan, index_of, item_id
 from holdfast.client.client_run import end_error
 from holdfast.core import events as e
-from holdfast.core.messages import ended
 from holdfast.core.plurals import counted
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.core.turn import Row, decode_row, last_turn
+from holdfast.core.turn import decode_row
 from holdfast.errors import InvalidInput, RunCancelled
 from holdfast.ports.runs import RunRow
 from holdfast.turn.payloads import inline
+from holdfast.turn.source import read_ends
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client
@@ -167,18 +167,15 @@ class Items(Generic[R]):
     async def _look(self, indexes: list[int], *, is_over: bool) -> dict[int, Item[R]]:
         """These items as they are now, with their outcomes. Without a run, an item was not started."""
         rows = dict(zip(indexes, await self._rows(indexes), strict=True))
-        over = {row.no: row.next_ordinal - 2 for row in rows.values() if row is not None and row.status.is_terminal}
-        lasts: Mapping[int, list[Row]] = await self._client.store.read(over) if over else {}
+        ends = await read_ends(self._client.store, [row for row in rows.values() if row is not None])
         found: dict[int, Item[R]] = {}
         for index, row in rows.items():
             if row is None:
                 found[index] = self._never_started(index) if is_over else self._open(index, Status.PENDING)
-            elif row.no not in over:
+            elif row.id not in ends:
                 found[index] = self._open(index, row.status)
             else:
-                turn = last_turn(row.id, lasts[row.no])
-                end = ended(row.id, cast("e.Terminal", turn.events[-1]), turn.at, "")
-                found[index] = await self._item(index, end)
+                found[index] = await self._item(index, ends[row.id])
         return found
 
     def _open(self, index: int, status: Status) -> Item[R]:

@@ -8,11 +8,16 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from holdfast.authoring.script.channels import Channel
 from holdfast.core.durations import Duration
 
 IfExists: TypeAlias = Literal["return", "reject", "replace"]
 """What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`; or,
 of a unique value, the run that has it is cancelled and a new one takes its place."""
+
+
+Given: TypeAlias = tuple[Channel[Any], Any] | tuple[Channel[Any], Any, str]
+"""A signal that a start sends: the channel, the value and, so that a start that is repeated sends it once, an id."""
 
 
 class Collected(msgspec.Struct, frozen=True, gc=False):
@@ -26,7 +31,8 @@ class Collected(msgspec.Struct, frozen=True, gc=False):
 class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """See `App.start`. With `connection` the run is made in that open transaction, and exists once the caller commits.
     `brings`: blobs that the arguments refer to, stored with the run; `needs`: the names of others, stored before.
-    `by_hand`: the journal says who starts it."""
+    `by_hand`: the journal says who starts it. `signal`: a signal, its value and perhaps the id of the message, in the
+    inbox of the run."""
 
     id: str | None = None
     key: str | None = None
@@ -45,6 +51,7 @@ class StartOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     brings: Mapping[str, bytes] | None = None
     needs: tuple[str, ...] = ()
     by_hand: bool = False
+    signal: Given | None = None
 
 
 DEFAULT = StartOptions()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias, assert_never
 
@@ -31,6 +32,7 @@ class RunStep(Asked, frozen=True):
     undo: bool = False
     undoes: str = ""
     where: str = ""
+    uncounted: bool = False
 
 
 class AbandonStep(Asked, frozen=True):
@@ -80,6 +82,8 @@ class StartChild(Asked, frozen=True):
     definition: bytes = b""
     in_rounds: bool = False
     attributes: dict[str, str] = {}
+    brings: Mapping[str, bytes] = {}  # blobs that its arguments refer to, stored with the turn
+    uncounted: bool = False
 
 
 class Send(Asked, frozen=True):
@@ -273,6 +277,7 @@ def _record_step(command: RunStep, blobs: dict[str, bytes]) -> events.StepSchedu
         undo=command.undo,
         undoes=command.undoes,
         hashed=hashed,
+        uncounted=command.uncounted,
     )
 
 
@@ -280,6 +285,7 @@ def _record_child(command: StartChild, blobs: dict[str, bytes]) -> events.ChildS
     value, blob, refs = carry(command.args, blobs)
     if command.definition:
         blobs[command.code] = DefinitionBytes(command.definition)
+    blobs.update(command.brings)
     return events.ChildStarted(
         key=command.key,
         run=command.run,
@@ -290,6 +296,7 @@ def _record_child(command: StartChild, blobs: dict[str, bytes]) -> events.ChildS
         on_cancel=command.on_cancel,
         awaited=command.awaited,
         in_rounds=command.in_rounds,
+        uncounted=command.uncounted,
         value=value,
         blob=blob,
         refs=refs,

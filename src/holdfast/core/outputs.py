@@ -17,6 +17,7 @@ class StepScheduled(Carrier, frozen=True, tag="step", kw_only=True):
     undo: bool = False  # inside a saga, and there is a way back
     undoes: str = ""
     hashed: str = ""  # the hash of its arguments, which are not kept
+    uncounted: bool = False  # one of many that count as one against the step limit
 
 
 class StepAbandoned(Event, frozen=True, tag="abandoned", kw_only=True):
@@ -60,6 +61,7 @@ class ChildStarted(Carrier, frozen=True, tag="child", kw_only=True):
     on_cancel: str = ""
     awaited: bool = True
     in_rounds: bool = False
+    uncounted: bool = False  # one of many that count as one against the step limit
 
 
 class MessageSent(Carrier, frozen=True, tag="sent", kw_only=True):

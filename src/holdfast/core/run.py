@@ -207,7 +207,7 @@ def _scheduled(run: Run, event: e.StepScheduled, at: datetime) -> None:
         step.attempt, step.failures = earlier.attempt + 1, earlier.failures
         step.of, step.last, step.progress = earlier.of, earlier.last, earlier.progress
     run.steps[event.key] = step
-    run.attempts += 1
+    run.attempts += not event.uncounted
     if run.round == "free":
         run.round = "used"
 
@@ -266,7 +266,7 @@ def _child(run: Run, event: e.ChildStarted, at: datetime) -> None:
     run.waits[event.key] = OpenWait(
         event.key, "child", event.workflow, at, event.until, event.run, event.on_cancel, event.awaited, event.in_rounds
     )
-    run.attempts += 1
+    run.attempts += not event.uncounted
 
 
 def _settled(run: Run, event: e.TimerFired | e.WaitEnded | e.TopicReceived, at: datetime) -> None:

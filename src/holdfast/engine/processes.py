@@ -15,7 +15,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import msgspec
@@ -182,6 +182,10 @@ class _Elsewhere:
     async def get_blob(self, name: str) -> bytes:
         """Kept by the worker's store."""
         self._refuse("get_blob()")
+
+    async def results(self, runs: Sequence[str]) -> list[bytes]:
+        """Read by the worker."""
+        self._refuse("batch()")
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Refused: the worker sends heartbeats."""

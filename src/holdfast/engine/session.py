@@ -25,6 +25,7 @@ from holdfast.engine.bodies import Attempt, Bodies, Body
 from holdfast.engine.child_pace import Pace
 from holdfast.engine.committer import Committer
 from holdfast.engine.surroundings import WorkerSurroundings
+from holdfast.engine.together import Together
 from holdfast.engine.wheel import Alarm, Due, Wheel
 from holdfast.ports.clock import Clock
 from holdfast.ports.facts import StepCompleted, StepStarted
@@ -111,11 +112,12 @@ class Session:
         self._given: deque[i.Input] = deque()
         self._is_performing = False
         self._bodies: dict[str, Body] = {}
+        self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
         self._limits: dict[str, Due] = {}
         self._began: dict[str, datetime] = {}  # when bodies were started, if that is listened to
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
-        self._pace = Pace(self._look)
+        self._pace = Pace(lambda: home.fetch_inbox(self))
         self._is_resting = False
 
     # -- what others ask -----------------------------------------------------------------------------------------------
@@ -317,9 +319,6 @@ class Session:
     def _time_came(self) -> None:
         self.take(i.TimeCame(self.home.clock.now(), self._pace.is_waiting))
 
-    def _look(self) -> None:
-        self.home.fetch_inbox(self)
-
     # -- bodies --------------------------------------------------------------------------------------------------------
 
     def _start(self, effect: f.Start) -> None:
@@ -356,15 +355,29 @@ class Session:
         if outlet is not None and (outlet.unsent or not outlet.is_over):  # its outcome comes after all that it sent
             self.home.surroundings.outlets.finish(outlet, lambda: self._reported(body, outcome))
             return
+        if transaction is not None and isinstance(outcome, Succeeded):
+            self._taken_out(key)
+            self.home.surroundings.take_progress(self.machine.run.id, key)
+            self._transactions[key] = transaction
+            self.take(i.Held(self._now(), key, outcome.value))
+        elif len(self._bodies) > 1 or self._ended:
+            if self._ended is None:
+                self._ended = Together(self._land_together)
+            self._ended.add((body, outcome))
+        else:
+            self._land(body, outcome)
+
+    def _land_together(self, ended: Sequence[tuple[Body, Outcome]]) -> None:
+        ours = [each for each in ended if self._bodies.get(each[0].attempt.command.key) is each[0]]
+        for number, (body, outcome) in enumerate(ours, 1):
+            self._land(body, outcome, is_last=number == len(ours))
+
+    def _land(self, body: Body, outcome: Outcome, *, is_last: bool = True) -> None:
+        key, outlet = body.attempt.command.key, body.scope.outlet if body.scope is not None else None
         self._taken_out(key)
         progress = self.home.surroundings.take_progress(self.machine.run.id, key)
-        at = self.home.clock.now()
-        if transaction is not None and isinstance(outcome, Succeeded):
-            self._transactions[key] = transaction
-            self.take(i.Held(at, key, outcome.value))
-        else:
-            stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
-            self.take(i.Landed(at, key, outcome, progress, stopped, sent))
+        stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
+        self.take(i.Landed(self.home.clock.now(), key, outcome, progress, stopped, sent, is_last))
 
     def _withdraw(self, keys: Sequence[str]) -> list[str]:
         """Withdraws the bodies that have not begun. Returns their keys."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,9 +13,11 @@ from holdfast.authoring.script.context import StepScope
 from holdfast.authoring.script.open_resources import OpenResources
 from holdfast.authoring.script.resources import Health, Resource
 from holdfast.engine.outlets import Outlet, Outlets
+from holdfast.errors import RunNotFound
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
 from holdfast.ports.transactions import OpenTransaction
+from holdfast.turn.source import read_ends
 
 T = TypeVar("T")
 
@@ -71,6 +73,15 @@ class WorkerSurroundings:
     async def get_blob(self, name: str) -> bytes:
         """Reads them back."""
         return await self._store.get_blob(name)
+
+    async def results(self, runs: Sequence[str]) -> list[bytes]:
+        """The results of runs that have completed."""
+        rows = await asyncio.gather(*(self._store.get(run) for run in runs))
+        ends = await read_ends(self._store, [row for row in rows if row is not None])
+        for run in runs:
+            if run not in ends or ends[run].status != "completed":
+                raise RunNotFound(f"run {run} has no result: it has not completed, or it was deleted")
+        return [bytes(ends[run].value) for run in runs]
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Notes the progress of a step, sent with the worker's next heartbeat."""

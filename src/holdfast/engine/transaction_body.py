@@ -34,8 +34,16 @@ async def run_in_transaction(
         if is_async:
             running_step.set(scope)
             value = await function(*args, **kwargs)
+            if (rest := transaction.finish()) is not None:
+                await rest
         else:
-            value = await _in_thread(function, scope, args, kwargs, submit, transaction)
+
+            def finished(*args: Any, **kwargs: Any) -> Any:
+                value = function(*args, **kwargs)
+                transaction.finish()
+                return value
+
+            value = await _in_thread(finished, scope, args, kwargs, submit, transaction)
         encoded, _ = spec.result.round_trip(value, f"result of {spec.name}")
     except asyncio.CancelledError:
         if is_async:

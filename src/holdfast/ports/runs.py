@@ -53,8 +53,9 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `blobs` come with the run; `needs` names others that were stored before it and must still be there; `references` are
     those that the first row refers to. `watcher` is for children: (run id, key) of the parent, told when an adopted run
     ends. `unique`: at most one open run of the workflow has this value; "" is none; `replaces`: unless it is this run,
-    which gives the value up. `rides`: a child on the place that
-    its parent has in their queue: it does not wait at the gate (`ports.queues`).
+    which gives the value up. `rides`: a child on the place that its parent has in their queue: it does not wait at the
+    gate (`ports.queues`). `message`: in its inbox from the beginning; its blobs are among those of the run. No run that
+    is there already gets it.
     """
 
     row: Row
@@ -69,6 +70,7 @@ class NewRun(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rides: bool = False
     replaces: Replaced | None = None
     joins: Joining | None = None
+    message: Message | None = None
 
 
 class RunRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):

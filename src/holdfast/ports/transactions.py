@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from holdfast.ports.inbox import Delivery, Message
 from holdfast.ports.journal import Commit, Verdict
 from holdfast.ports.runs import Creation, NewRun
 
@@ -34,6 +36,17 @@ class OpenTransaction(Protocol):
     @property
     def is_open(self) -> bool:
         """Whether it can still be committed or rolled back."""
+        ...
+
+    def session(self, kind: type[Any]) -> Any:
+        """A session of that class on the connection, such as SQLAlchemy's, the same for each call; None for a class
+        that is no session. Raises `NotAllowedHere`, with the reason, for one that cannot be on this connection. It ends
+        with the transaction: what would end it is refused to the borrower."""
+        ...
+
+    def finish(self) -> Awaitable[None] | None:
+        """Writes what a session holds back. Called after the borrower's code, in its thread; what is returned is
+        awaited on its loop. An error of the database is raised, and the transaction is to be rolled back then."""
         ...
 
     async def commit(self, turn: Commit | None = None) -> Settlement:
@@ -81,6 +94,16 @@ class Transactions(Protocol):
         it, is the caller's own. Anything else raises `InvalidInput` with the reason, and nothing is written. A refusal
         leaves the caller's transaction as it was. No run is woken before the caller's commit.
         """
+        ...
+
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """Sends a message, like `Inbox.send`, in the open transaction of the caller's connection, which is as for
+        `create_within`: the run gets it if and when the caller commits."""
+        ...
+
+    def wake(self) -> None:
+        """Tells workers to look for what callers wrote in transactions of their own, whose commit the store does not
+        see. At any time, from any thread; returns at once."""
         ...
 
 

@@ -174,6 +174,7 @@ class Sim:
         share: str | None = None,
         debounce: Duration | None = None,
         max_wait: Duration | None = None,
+        signal: tuple[Channel[T], T] | tuple[Channel[T], T, str] | None = None,
     ) -> SimRun[R]:
         """Starts a run and runs it as far as possible without time passing. The ids are `run-1`, `run-2`, …"""
         self._check()
@@ -184,20 +185,11 @@ class Sim:
                 f"workflow {call.spec.label} is declared with @remote, its code is elsewhere: give the simulation "
                 f"a fake, sim.use(Fake({call.spec.name}, …)), or the definition, sim.serve(…)"
             )
+        chosen = id or (self.next_id("run") if debounce is None else None)
         how = StartOptions(
-            id=id or (self.next_id("run") if debounce is None else None),
-            key=key,
-            delay=delay,
-            deadline=deadline,
-            queue=queue,
-            priority=priority,
-            attributes=attributes,
-            if_exists=if_exists,
-            unique=unique,
-            share=share,
-            debounce=debounce,
-            max_wait=max_wait,
-        )
+            id=chosen, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority, attributes=attributes,
+            if_exists=if_exists, unique=unique, share=share, debounce=debounce, max_wait=max_wait, signal=signal,
+        )  # fmt: skip
         made = self._client.start(call, how)
         return SimRun(self.call(made), self)
 
@@ -359,8 +351,10 @@ class Sim:
         )
 
     def _learn(self, specs: Iterable[WorkflowSpec]) -> None:
-        """Serves these workflows and those their code names."""
+        """Serves these workflows and those their code names; also the steps it names, as runs."""
         named: list[object] = named_by(self._bodies_of(specs))
+        steps: list[AnyStep[..., Any]] = [value for value in named if is_a(value, AnyStep)]
+        self._registry.components.offer(steps)
         found: list[AnyWorkflow[..., Any]] = [value for value in named if is_a(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:

@@ -38,13 +38,15 @@ class Opened(Given, frozen=True):
 
 class Landed(Given, frozen=True):
     """A body ended. `progress` is its last reported progress; `stopped` is why it was asked to end, None if it was not;
-    `sent` is what it sent to streams, all durable."""
+    `sent` is what it sent to streams, all durable. `is_last`: no other body has ended at the same moment, so a turn may
+    be taken."""
 
     key: str
     outcome: Outcome
     progress: bytes | None = None
     stopped: str | None = None
     sent: tuple[e.Span, ...] = ()
+    is_last: bool = True
 
 
 class Held(Given, frozen=True):

@@ -235,7 +235,8 @@ class Machine(Writer):
         self._effects.append(f.StepEnded(given.key, started.attempt, outcome, event))
         if event is not None:
             self._inputs.append(event)
-        self._turn(at)
+        if given.is_last:
+            self._turn(at)
 
     def _hold(self, given: i.Held, at: datetime) -> None:
         if self.state is State.GONE:

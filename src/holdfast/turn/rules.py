@@ -60,7 +60,7 @@ def decide(
         else:
             outputs.append(c.record(command, blobs))
     if limit is not None and run.attempts + len(inputs) + len(outputs) > limit:  # else it cannot be reached
-        asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED])
+        asked = len([x for x in (*inputs, *outputs) if type(x) in COUNTED and not _is_uncounted(x)])
         if asked and run.attempts + asked > limit:
             outputs = [e.Failed(failure=limit_exceeded(run.attempts + asked, limit), imposed=True)]
             commands, parts = (), []
@@ -69,6 +69,10 @@ def decide(
     if draft.is_terminal and type(outputs[-1]) is not e.Completed:
         outputs[-1] = _with_undone(run, draft)
     return draft
+
+
+def _is_uncounted(event: e.AnyEvent) -> bool:
+    return isinstance(event, e.StepScheduled | e.ChildStarted) and event.uncounted
 
 
 def _emit(

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
+from holdfast.core import events as e
+from holdfast.core.messages import ended
 from holdfast.core.snapshot import Snapshot
+from holdfast.core.turn import Row, last_turn
 from holdfast.errors import BlobNotFound, CorruptJournal
+from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.turn.history import Journal, Load, Loaded
+from holdfast.turn.payloads import inline
 from holdfast.turn.replay import Replay
 
 
@@ -48,6 +54,20 @@ async def load(
         else:
             work.give(blobs)
     return work.result
+
+
+async def read_ends(store: Store, rows: Sequence[RunRow]) -> dict[str, e.ChildEnded]:
+    """How those of the runs that are over have ended, by run, with their results in place."""
+    over = {row.no: row.next_ordinal - 2 for row in rows if row.status.is_terminal}
+    lasts: Mapping[int, list[Row]] = await store.read(over) if over else {}
+    ends: dict[str, e.ChildEnded] = {}
+    for row in rows:
+        if row.no in over:
+            turn = last_turn(row.id, lasts[row.no])
+            ends[row.id] = ended(row.id, cast("e.Terminal", turn.events[-1]), turn.at, "")
+    wanted = {end.blob for end in ends.values() if end.blob}
+    blobs: Mapping[str, bytes] = await store.get_blobs(wanted) if wanted else {}
+    return {run: cast("e.ChildEnded", inline(end, blobs)) for run, end in ends.items()}
 
 
 async def supply(store: Store, replay: Replay) -> None:

@@ -14,6 +14,7 @@ from holdfast.core.references import references_of
 from holdfast.core.turn import FORMAT, Row, Turn, checksum, encode_turn, genesis, micros
 from holdfast.errors import InvalidDuration
 from holdfast.ports.blobs import BlobData
+from holdfast.ports.inbox import Message
 from holdfast.ports.runs import Joining, NewRun, Replaced
 
 
@@ -32,6 +33,7 @@ def new_run(
     rides: bool = False,
     replaces: Replaced | None = None,
     joins: Joining | None = None,
+    message: Message | None = None,
 ) -> tuple[NewRun, Turn]:
     """A new run: its first row, and its row in the store. `references`: what to keep for it besides what its first
     events refer to."""
@@ -56,6 +58,7 @@ def new_run(
         rides=rides,
         replaces=replaces,
         joins=joins,
+        message=message,
     )
     return new, turn
 
@@ -74,6 +77,7 @@ def succeeding(new: NewRun, turn: Turn, replaces: Replaced, after: tuple[str, ..
         unique=new.unique,
         replaces=replaces,
         joins=new.joins,
+        message=new.message,
     )[0]
 
 

@@ -18,7 +18,7 @@ from holdfast.client.audit import audited
 from holdfast.client.client_run import ClientRun
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
-from holdfast.client.start_options import StartOptions
+from holdfast.client.start_options import Given, StartOptions
 from holdfast.core.acceptance import refusal
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import counted
@@ -34,6 +34,14 @@ LONGEST_WAIT = timedelta(minutes=1)
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A JSON body; unknown fields are refused."""
+
+
+class SignalBody(Body, frozen=True):
+    """A signal to one run."""
+
+    name: str
+    value: Any = None
+    id: str | None = None
 
 
 class StartBody(Body, frozen=True):
@@ -54,14 +62,7 @@ class StartBody(Body, frozen=True):
     share: str | None = None
     debounce: str | None = None
     max_wait: str | None = None
-
-
-class SignalBody(Body, frozen=True):
-    """A signal to one run."""
-
-    name: str
-    value: Any = None
-    id: str | None = None
+    signal: SignalBody | None = None
 
 
 class UpdateBody(Body, frozen=True):
@@ -142,6 +143,7 @@ async def start(call: Call) -> Any:
         share=given.share,
         debounce=given.debounce,
         max_wait=given.max_wait,
+        signal=None if given.signal is None else _signal_of(given.signal),
         by_hand=True,
     )
     run = await client.start(made, how)
@@ -150,6 +152,11 @@ async def start(call: Call) -> Any:
     audited(call.who.name, "start", run.id, given.workflow)
     outcome = "created" if is_new else "existing"
     return json_response({"run": run_json(view), "outcome": outcome}, 201 if is_new else 200)
+
+
+def _signal_of(given: SignalBody) -> Given:
+    channel = Signal[Any](given.name)
+    return (channel, given.value) if given.id is None else (channel, given.value, given.id)
 
 
 def _moment(call: Call, text: str | None) -> Any:

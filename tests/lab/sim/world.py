@@ -424,8 +424,8 @@ def _chance(rng: random.Random) -> Generator[None]:
             patch("holdfast.worker.worker.named_by", lambda functions: _named(tuple(functions))),
             patch("holdfast.worker.worker.resources_among", _no_resources),
             patch("holdfast.adapters.memory.leases.process_mark", _no_mark),
-            patch("holdfast.client.batches.CHUNK_ITEMS", 2),
             patch("holdfast.schedules.due.TTL", DUTY),
+            patch("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 2),
         ):
             yield
     finally:

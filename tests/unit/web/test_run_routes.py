@@ -90,6 +90,20 @@ async def test_a_burst_is_one_run(api: Api) -> None:
     assert (wrong.status_code, "unique" in wrong.json()["detail"]) == (422, True)
 
 
+async def test_a_start_brings_its_signal(api: Api) -> None:
+    """Promise: the run has the signal from the beginning, a repeated start with its id sends it once, and one that the
+    workflow does not take starts nothing."""
+    signal = {"name": "approved", "value": True, "id": "m-1"}
+    body = {"workflow": "approval", "input": {"name": "x"}, "id": "r", "signal": signal}
+    for status in (201, 200):
+        await api.post("runs", body, status=status)
+    run = await api.app.get("r")
+    assert [(message.id, message.name) for message in await run.messages()] == [("m-1", "approved")]
+    wrong = await api.ask("POST", "/api/v1/runs", {**body, "id": "never", "signal": {"name": "approved", "value": "?"}})
+    assert (wrong.status_code, "Nothing was started" in wrong.json()["detail"]) == (422, True)
+    assert (await api.ask("GET", "/api/v1/runs/never")).status_code == 404
+
+
 async def test_lists_are_filtered_and_paged(api: Api) -> None:
     """Promise: each filter of the command line, time ranges and words; cursors go through all of it once."""
     for number in range(7):

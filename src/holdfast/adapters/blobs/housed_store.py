@@ -62,6 +62,8 @@ class _Lent:
         self.roll_back = inner.roll_back
         self.give_up = inner.give_up
         self.interrupt = inner.interrupt
+        self.session = inner.session
+        self.finish = inner.finish
 
     @property
     def connection(self) -> Any:
@@ -186,6 +188,16 @@ class _HousedStore:
         if new.blobs:
             new = msgspec.structs.replace(new, blobs=await self._stubs(new.blobs))
         return await self._inner.create_within(connection, new, key_since=key_since)
+
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """See `ports.transactions`."""
+        if message.blobs:
+            message = msgspec.structs.replace(message, blobs=await self._stubs(message.blobs))
+        return await self._inner.send_within(connection, message)
+
+    def wake(self) -> None:
+        """See `ports.transactions`."""
+        self._inner.wake()
 
     async def transact(self, *, is_async: bool) -> OpenTransaction:
         """See `ports.transactions`."""

@@ -22,6 +22,7 @@ from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, not_in_store
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.contents import Contents
+from holdfast.ports.inbox import Delivery, Message
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
@@ -79,6 +80,13 @@ class Keeping:
     async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
         """See `ports.transactions`: refused."""
         raise InvalidInput(f"connection=: {_NO_DATABASE}")
+
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """See `ports.transactions`: refused."""
+        raise InvalidInput(f"connection=: {_NO_DATABASE}")
+
+    def wake(self) -> None:
+        """Does nothing: callers have no transactions here."""
 
     async def condition(self) -> Condition:
         """See `ports.condition`."""

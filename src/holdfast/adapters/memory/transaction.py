@@ -63,6 +63,8 @@ class Transaction:
         made = self.insert(new, instance if new.replaces is None else "", worker)
         if new.replaces is not None:
             made = uniques.succeed(self, made, new, holder)
+        if new.message is not None:
+            self.send(new.message)
         if first is None or not made.instance:
             return Made(made)
         verdict = self.commit(msgspec.structs.replace(first, no=made.no))

@@ -1,4 +1,4 @@
-"""Starts a run in the caller's transaction: which connections are accepted, and which statements run on them.
+"""Starts a run, or sends to one, in the caller's transaction: which connections are accepted, and which statements run.
 
 The statements are written once, as a script that yields statements and is sent their rows. Two small functions run it,
 one for each kind of psycopg connection. SQLAlchemy is never imported: a caller that passes one of its objects has
@@ -11,18 +11,18 @@ import asyncio
 from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
-import msgspec
 import psycopg
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from holdfast.adapters.postgres import statements as sql
-from holdfast.adapters.postgres.clock import Moments
-from holdfast.adapters.postgres.creation import NewEntry, creation_of, sent_as, woken_by
-from holdfast.adapters.postgres.lent_transaction import AsyncLoan, BlockingLoan
+from holdfast.adapters.postgres import wire
+from holdfast.adapters.postgres.after_commit import Home, is_of, wake_after_commit
+from holdfast.adapters.postgres.creation import NewEntry, creation_of, delivery_of, sent_as, woken_by
 from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.statements import Texts
 from holdfast.errors import InvalidInput
+from holdfast.ports.inbox import Delivery, Message
 from holdfast.ports.runs import Creation
 
 T = TypeVar("T")
@@ -32,40 +32,44 @@ Joined: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 HOW = (
     "Give the connection of your own open transaction in the app's database: psycopg.Connection, "
-    "psycopg.AsyncConnection, or SQLAlchemy's Connection, AsyncConnection, Session or AsyncSession on psycopg "
-    "(postgresql+psycopg://…)"
+    "psycopg.AsyncConnection, SQLAlchemy's Connection, AsyncConnection, Session or AsyncSession on psycopg "
+    "(postgresql+psycopg://…), or Django's connection on psycopg 3"
 )
-
-
-class Home(msgspec.Struct, frozen=True):
-    """What a caller's connection is compared with, and the statements of the store."""
-
-    url: str
-    identity: tuple[Any, ...]
-    texts: Texts
-    moments: Moments
 
 
 async def create(connection: object, entry: NewEntry, home: Home) -> Creation:
     """Makes the run in the caller's transaction."""
+    started = entry.new.started
+    by = "key" if started.key else "unique" if entry.new.unique else ""
+    rows = await _within(connection, sql.CREATE, (home.moments.wall(), sent_as([entry]), False, None), home, by)
+    wake_after_commit(connection, woken_by(rows[0]), home)
+    return creation_of(rows[0], is_again=False)
+
+
+async def send(connection: object, message: Message, home: Home) -> Delivery:
+    """Sends to a run in the caller's transaction."""
+    sent = wire.encoded_json([wire.message(message)])
+    ((words,),) = await _within(connection, sql.SEND, (home.moments.wall(), sent), home)
+    wake_after_commit(connection, [message.run], home)
+    return delivery_of(words[0])
+
+
+async def _within(connection: object, statement: str, values: Sequence[Any], home: Home, by: str = "") -> list[Any]:
+    """The rows of one of our statements. `by`: what the run is found by besides its id."""
     joined = await _driver_connection(connection)
     _check_state(joined)
-    script = _create(entry, home)
+    script = _under_savepoint(statement, values, home, by)
     if isinstance(joined, psycopg.AsyncConnection):
-        row = await _play_async(joined, script, home.texts)
-    else:
-        row = await asyncio.to_thread(_play, joined, script, home.texts)
-    if isinstance(joined, AsyncLoan | BlockingLoan):
-        joined.woken += woken_by(row)
-    return creation_of(row, is_again=False)
+        return await _play_async(joined, script, home.texts)
+    return await asyncio.to_thread(_play, joined, script, home.texts)
 
 
-def _create(entry: NewEntry, home: Home) -> Script[Sequence[Any]]:
+def _under_savepoint(statement: str, values: Sequence[Any], home: Home, by: str) -> Script[list[Any]]:
     yield sql.SAVEPOINT, ()
     try:
         (found,) = yield sql.IDENTITY, ()
-        _check_place(found, entry, home)
-        rows = yield sql.CREATE, (home.moments.wall(), sent_as([entry]), False, None)
+        _check_place(found, by, home)
+        rows = yield statement, values
     except Exception as error:
         if not is_lost(error):
             yield sql.UNDO, ()
@@ -73,8 +77,7 @@ def _create(entry: NewEntry, home: Home) -> Script[Sequence[Any]]:
             raise translated(error) from error
         raise
     yield sql.KEEP, ()
-    made: Sequence[Any] = rows[0]
-    return made
+    return rows
 
 
 # -- players -----------------------------------------------------------------------------------------------------------
@@ -119,7 +122,11 @@ async def _play_async(connection: psycopg.AsyncConnection[Any], script: Script[T
 
 async def _driver_connection(given: Any) -> Joined:
     """The driver's connection inside the given object. A SQLAlchemy object has begun its transaction afterwards."""
-    found: Any = await _alchemy_connection(given) if _is_of(given, "sqlalchemy") else given
+    found: Any = given
+    if is_of(given, "sqlalchemy"):
+        found = await _alchemy_connection(given)
+    elif is_of(given, "django"):
+        found = _django_connection(given)
     if _is_ours(found):
         return found
     via = "" if found is given else f" under {_kind(given)}"
@@ -150,6 +157,20 @@ async def _alchemy_connection(given: Any) -> Any:
     return found
 
 
+def _django_connection(given: Any) -> Any:
+    """The driver's connection inside one of Django's, which is in a block of `transaction.atomic()`."""
+    if getattr(given, "vendor", "") != "postgresql":
+        raise InvalidInput(
+            f"connection= is Django's connection to {getattr(given, 'vendor', 'another database')}. {HOW}."
+        )
+    if not given.in_atomic_block:
+        raise InvalidInput(
+            "connection= is Django's connection outside `with transaction.atomic():`, so there is no transaction to "
+            "join. Put the start into that block, or leave connection= out."
+        )
+    return given.connection
+
+
 def _check_state(joined: Joined) -> None:
     if joined.closed:
         raise InvalidInput(f"connection= is closed. {HOW}.")
@@ -172,7 +193,7 @@ def _check_state(joined: Joined) -> None:
         )
 
 
-def _check_place(found: Sequence[Any], entry: NewEntry, home: Home) -> None:
+def _check_place(found: Sequence[Any], by: str, home: Home) -> None:
     cluster, oid, name, isolation, read_only = found
     if (cluster, oid) != home.identity[:2]:
         raise InvalidInput(
@@ -181,11 +202,10 @@ def _check_place(found: Sequence[Any], entry: NewEntry, home: Home) -> None:
         )
     if read_only == "on":
         raise InvalidInput("connection= is in a read-only transaction. Begin one that may write.")
-    if isolation != "read committed" and (entry.new.started.key or entry.new.unique):
-        what = "key" if entry.new.started.key else "unique"
+    if isolation != "read committed" and by:
         raise InvalidInput(
-            f"{what}= in a transaction of isolation {isolation!r}: it does not see a run that another one starts under "
-            f"the same {what if what == 'key' else 'value'} meanwhile. Use id=, or READ COMMITTED."
+            f"{by}= in a transaction of isolation {isolation!r}: it does not see a run that another one starts under "
+            f"the same {by if by == 'key' else 'value'} meanwhile. Use id=, or READ COMMITTED."
         )
 
 
@@ -195,7 +215,3 @@ def _is_ours(found: Any) -> TypeGuard[Joined]:
 
 def _kind(given: object) -> str:
     return f"{type(given).__module__}.{type(given).__qualname__}"
-
-
-def _is_of(given: object, package: str) -> bool:
-    return any(kind.__module__.partition(".")[0] == package for kind in type(given).__mro__)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NoReturn, TypeAlias, TypeVar
@@ -23,6 +23,7 @@ from psycopg.rows import tuple_row
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.connections import TimedConnection
+from holdfast.adapters.postgres.lent_session import Engines, LentSession, is_session
 from holdfast.adapters.postgres.link import PATIENCE, Link, Values
 from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.server_questions import ask_knowing
@@ -130,6 +131,7 @@ class LentTransaction:
         report: Tell,
         give_back: Callable[[TimedConnection], None],
         is_closed: threading.Event,
+        engines: Engines,
     ) -> None:
         self._dialled = dialled
         self._texts = texts
@@ -143,6 +145,9 @@ class LentTransaction:
         self._loan: Loan = AsyncLoan(dialled.pgconn, tuple_row) if is_async else BlockingLoan(dialled.pgconn, tuple_row)
         self._loan.prepare_threshold = None
         self._loan.woken = []
+        self._is_async = is_async
+        self._engines = engines
+        self._session: LentSession | None = None
         self._is_open = True
         self._turn_to_end = threading.Lock()
 
@@ -155,6 +160,18 @@ class LentTransaction:
     def is_open(self) -> bool:
         """See `ports.transactions`."""
         return self._is_open
+
+    def session(self, kind: type[Any]) -> Any:
+        """See `ports.transactions`: SQLAlchemy's, one for each transaction."""
+        if not is_session(kind):
+            return None
+        if self._session is None:
+            self._session = self._engines.session(kind, self._loan, is_async=self._is_async)
+        return self._session.given
+
+    def finish(self) -> Awaitable[None] | None:
+        """See `ports.transactions`."""
+        return None if self._session is None else self._session.finish()
 
     async def commit(self, turn: Commit | None = None) -> Settlement:
         """See `ports.transactions`."""
@@ -274,6 +291,8 @@ class LentTransaction:
     def _end(self) -> None:
         """Disconnects what the borrower still holds."""
         self._is_open = False
+        if self._session is not None:
+            self._session.close()
         self._loan.pgconn = PGconn.connect(_NOWHERE)
         self._give_back(self._dialled)
 

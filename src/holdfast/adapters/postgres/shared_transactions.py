@@ -16,16 +16,22 @@ import psycopg
 from holdfast.adapters.postgres import caller_transaction
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres.address import Address
+from holdfast.adapters.postgres.after_commit import Home
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.adapters.postgres.creation import NewEntry
+from holdfast.adapters.postgres.lent_session import Engines
 from holdfast.adapters.postgres.lent_transaction import LentTransaction
 from holdfast.adapters.postgres.link import PATIENCE, Link
 from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.slots import Slots
 from holdfast.core.turn import micros
+from holdfast.ports.inbox import Delivery, Message
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.telemetry import Telemetry
+
+MOST_UNTOLD = 1000
+"""Runs of callers' transactions that are remembered until the caller says that it has committed."""
 
 
 class Lending(ABC):
@@ -43,7 +49,9 @@ class Lending(ABC):
         self._spare: list[TimedConnection] = []  # append and pop are atomic
         self._lending = ThreadPoolExecutor(most, thread_name_prefix="holdfast-transactions")
         self._is_ending = threading.Event()
-        self._home: caller_transaction.Home | None = None
+        self._home: Home | None = None
+        self._engines = Engines()
+        self._untold: dict[str, None] = {}
 
     @abstractmethod
     def _check_usable(self) -> None: ...
@@ -83,15 +91,34 @@ class Lending(ABC):
             report=self._telemetry.tell,
             give_back=self._returned,
             is_closed=self._is_ending,
+            engines=self._engines,
         )
 
     async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
         """See `ports.transactions`."""
+        entry = NewEntry(new, micros(key_since), "", "")
+        return await caller_transaction.create(connection, entry, await self._at_home())
+
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """See `ports.transactions`."""
+        return await caller_transaction.send(connection, message, await self._at_home())
+
+    def wake(self) -> None:
+        """See `ports.transactions`."""
+        untold, self._untold = self._untold, {}
+        self._tell(untold)
+
+    async def _at_home(self) -> Home:
         self._check_usable()
         if self._home is None:
             (identity,) = await self._rows(sql.IDENTITY)
-            self._home = caller_transaction.Home(self._address.url, identity, self._texts, self._moments)
-        return await caller_transaction.create(connection, NewEntry(new, micros(key_since), "", ""), self._home)
+            self._home = Home(self._address.url, identity, self._texts, self._moments, self._tell, self._owe)
+        return self._home
+
+    def _owe(self, runs: Iterable[str]) -> None:
+        """Keeps the names of runs until `wake`. Of very many the first do: one is enough to make workers look."""
+        if len(self._untold) < MOST_UNTOLD:
+            self._untold.update(dict.fromkeys(runs))
 
     def _begun(self) -> TimedConnection:
         """A connection in a new transaction. A spare connection may have been lost unnoticed."""

@@ -89,6 +89,8 @@ def new_run(
         wire["messages"] = [{"run": run} for run in (seen.run, *started.after)]  # whose rows are locked first
     if new.joins is not None:
         wire["joins"] = _joining(new.joins, started)
+    if new.message is not None:
+        wire["message"] = message(new.message)
     if started.share:
         wire["share"] = started.share
     if new.rides:
@@ -120,7 +122,7 @@ def plain_run(
     """The values of a new run that is unrelated to others and due at once, with or without its first turn; None for any
     other run. `given`: the time, if it is not the server's."""
     row, started = new.row, new.started
-    has_more = new.blobs or new.needs or new.references or new.watcher is not None or new.unique or started.share
+    has_more = new.blobs or new.needs or new.references or new.watcher or new.message or new.unique or started.share
     if has_more or started.attributes or started.key or started.parent or started.root not in ("", row.run):
         return None
     facts: tuple[Any, ...] = (0, 2, Status.PENDING.value, started.workflow, started.version, 0)

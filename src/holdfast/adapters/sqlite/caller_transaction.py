@@ -1,20 +1,24 @@
-"""Starts a run in the caller's transaction: on SQLite, one that the store has lent."""
+"""Starts a run, or sends to one, in the caller's transaction: on SQLite, one that the store has lent."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
 
 import apsw
 
 from holdfast.adapters.sqlite.connection import translated
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
-from holdfast.adapters.sqlite.starts import CreateRun
+from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.errors import InvalidInput
-from holdfast.ports.runs import Creation
+
+T = TypeVar("T")
 
 HOW = "Use `async with app.connection() as connection:` and write to your own tables with that"
 
 
-def create(lent: LentTransaction | None, connection: object, operation: CreateRun, url: str) -> Creation:
-    """Makes the run in the lent transaction, if the connection belongs to it."""
+def within(lent: LentTransaction | None, connection: object, operation: Callable[[Transaction], T], url: str) -> T:
+    """Does the work in the lent transaction, if the connection belongs to it."""
     if lent is None or not lent.is_open or connection is not lent.connection:
         raise InvalidInput(f"{_reason(connection, url)} {HOW}.")
     try:
@@ -23,13 +27,13 @@ def create(lent: LentTransaction | None, connection: object, operation: CreateRu
         raise translated(error) from error
 
 
-def _under_savepoint(lent: LentTransaction, operation: CreateRun) -> Creation:
+def _under_savepoint(lent: LentTransaction, operation: Callable[[Transaction], T]) -> T:
     """Runs the work under a savepoint, so that refused work leaves the rest of the transaction intact."""
-    made: list[Creation] = []
+    done: list[T] = []
     transaction = lent.transaction
     with lent.connection:  # whose type says that it may swallow errors
-        made.append(operation(transaction))
-    return made[0]
+        done.append(operation(transaction))
+    return done[0]
 
 
 def _reason(connection: object, url: str) -> str:

@@ -95,6 +95,18 @@ class LentTransaction:
         """See `ports.transactions`."""
         return self._is_open
 
+    def session(self, kind: type[Any]) -> None:
+        """See `ports.transactions`: refused for SQLAlchemy's."""
+        if any(base.__module__.partition(".")[0] == "sqlalchemy" for base in kind.__mro__):
+            raise NotAllowedHere(
+                f"transaction({kind.__qualname__}) on SQLite: SQLAlchemy uses the standard library's sqlite3, another "
+                "copy of SQLite, which cannot take part in this transaction. Use transaction(apsw.Connection), or keep "
+                "the journal in PostgreSQL."
+            )
+
+    def finish(self) -> None:
+        """See `ports.transactions`: there are no sessions."""
+
     async def commit(self, turn: Commit | None = None) -> Settlement:
         """See `ports.transactions`."""
         if not self._is_open:

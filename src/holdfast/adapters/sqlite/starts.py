@@ -9,6 +9,7 @@ from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite import uniques
 from holdfast.adapters.sqlite.blobs import are_stored, keep_blobs
 from holdfast.adapters.sqlite.creation import insert_run
+from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.turns import bring, commit_turn
 from holdfast.core.turn import Row
@@ -48,6 +49,8 @@ class CreateRun(msgspec.Struct, frozen=True):
         made = insert_run(transaction, new, instance, self.worker, first if is_plain else None)
         if made is not None and new.unique:
             made = uniques.hold(transaction, made, new, holder)
+        if made is not None and new.message is not None:
+            send(transaction, new.message)
         if made is not None and first is not None and is_plain and made.instance:
             return self._brought(transaction, made, first)
         if made is not None:

@@ -18,7 +18,7 @@ import apsw
 
 from holdfast.adapters.sql.listeners import Listeners
 from holdfast.adapters.sql.rows import counted, maybe_instant, maybe_micros, run_row, worker_row
-from holdfast.adapters.sqlite import audit, caller_transaction, leases, messages, trees
+from holdfast.adapters.sqlite import audit, leases, messages, trees
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blob_store import Keeping
 from holdfast.adapters.sqlite.board import Board
@@ -26,7 +26,6 @@ from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
 from holdfast.adapters.sqlite.condition import Examined, condition_of
 from holdfast.adapters.sqlite.connection import Durability, NotText, fetch, open_writable
 from holdfast.adapters.sqlite.heart import SqliteHeart
-from holdfast.adapters.sqlite.lent_transaction import LentTransaction
 from holdfast.adapters.sqlite.limits import Limiting
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.location import Location
@@ -35,6 +34,7 @@ from holdfast.adapters.sqlite.overview import Looking
 from holdfast.adapters.sqlite.queues import Queued
 from holdfast.adapters.sqlite.readers import Readers
 from holdfast.adapters.sqlite.run_list import page
+from holdfast.adapters.sqlite.shared_transactions import Lending
 from holdfast.adapters.sqlite.starts import CreateRun
 from holdfast.adapters.sqlite.streams import Streaming
 from holdfast.adapters.sqlite.transaction import Operation
@@ -87,7 +87,7 @@ async def open_sqlite(
     return SqliteStore(location, clock or SystemClock(), chosen, max_connections, tell)
 
 
-class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked):
+class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in one file. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -316,25 +316,6 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
         boot, second = leases.boot_micros(self._clock)
         rows = [worker_row(row, boot, second) for row in self._rows(sql.WORKERS)]
         return sorted(rows, key=lambda row: not row.is_live)
-
-    # -- transactions --------------------------------------------------------------------------------------------------
-
-    @property
-    def is_exclusive(self) -> bool:
-        """See `ports.transactions`."""
-        return True
-
-    async def transact(self, *, is_async: bool) -> LentTransaction:
-        """See `ports.transactions`. There is one kind of connection."""
-        self._check_writable()
-        return await self._writer.lend(self._open_writable)
-
-    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
-        """See `ports.transactions`."""
-        self._check_process()
-        return caller_transaction.create(
-            self._writer.lent, connection, CreateRun(new, micros(key_since), "", ""), self.url
-        )
 
     # -- condition -----------------------------------------------------------------------------------------------------
 

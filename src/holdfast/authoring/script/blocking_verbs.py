@@ -67,7 +67,8 @@ def gather(*calls: Coroutine[Any, Any, Any]) -> tuple[Any, ...]:
 
 
 def each(function: Callable[[T], R], items: Iterable[T], *, limit: int = 50) -> list[R]:
-    """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items."""
+    """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items.
+    However many: against the step limit they count as one."""
     program = require_program("each()")
     kept: Any = function
 

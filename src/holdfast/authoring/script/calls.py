@@ -150,7 +150,7 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
 class StepCall(DurableCall[R]):
     """A step asked for."""
 
-    __slots__ = ("args", "retry", "scope", "spec", "timeout", "undo", "undoes")
+    __slots__ = ("args", "is_counted", "retry", "scope", "spec", "timeout", "undo", "undoes")
 
     def __init__(
         self,
@@ -177,6 +177,7 @@ class StepCall(DurableCall[R]):
         self.scope: Scope | None = scope if undo is not None else None
         self.undo: Any | None = undo
         self.undoes: str = undoes
+        self.is_counted: bool = True
         self.number: int = program.announce(self)
 
     def command(self) -> RunStep:
@@ -190,6 +191,7 @@ class StepCall(DurableCall[R]):
             timeout=self.timeout if self.timeout is not None else spec.timeout,
             undo=self.scope is not None,
             undoes=self.undoes,
+            uncounted=not self.is_counted,
         )
 
     def _drive(self) -> Generator[Any, Any, Any]:

@@ -96,8 +96,14 @@ class ChildRun(Run[R]):
         value: R = await _Result(self._child)
         return value
 
-    async def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
+    async def signal(
+        self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None
+    ) -> None:
         """Sends a signal with this turn."""
+        if connection is not None:
+            raise NotAllowedHere(
+                "run.signal(connection=…) in a workflow: it is sent with the turn; leave connection= out"
+            )
         program = self._program
         data = channel.encode(value)
         program.children.check_signal(self.id, channel.name, data)

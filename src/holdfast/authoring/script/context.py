@@ -6,7 +6,7 @@ variable holds it. Nothing else is global.
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, cast
@@ -44,6 +44,10 @@ class Surroundings(Protocol):
         ...
 
     async def get_blob(self, name: str) -> bytes: ...
+
+    async def results(self, runs: Sequence[str]) -> list[bytes]:
+        """The results of runs that have completed."""
+        ...
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Notes that the step is alive and how far it is."""

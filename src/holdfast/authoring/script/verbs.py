@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.script.calls import SleepCall
+from holdfast.authoring.script.calls import SleepCall, StepCall
 from holdfast.authoring.script.context import StepScope, find_program, require_program, running_step
 from holdfast.authoring.script.exits import ContinueRun
 from holdfast.authoring.script.place import Place, place
@@ -26,6 +26,7 @@ from holdfast.core.mailbox import apply_attributes
 from holdfast.core.payload import Shape
 from holdfast.core.references import BlobRef, ReferringBytes, references_in
 from holdfast.errors import InvalidDuration, InvalidInput, NotAllowedHere, NotInRun
+from holdfast.ports.transactions import holding
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -65,7 +66,8 @@ else:
 async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[T], *, limit: int = 50) -> list[R]:
     """Calls a step or workflow for every item, at most `limit` at a time; results in the order of the items.
 
-    The first failure cancels the rest and is raised unchanged.
+    The first failure cancels the rest and is raised unchanged. However many items: against the step limit they count
+    as one.
     """
     require_program("each()")
     if limit < 1:
@@ -76,7 +78,10 @@ async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[
 
     async def branch() -> None:
         for index, item in queue:
-            results[index] = await function(item)
+            call = function(item)
+            if index:  # a loop around `each` is stopped by the step limit all the same
+                _uncount(call)
+            results[index] = await call
 
     tasks = [asyncio.create_task(branch()) for _ in range(min(limit, len(kept)))]
     try:
@@ -88,6 +93,14 @@ async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[
         if left:
             await asyncio.wait(left)
     return [results[index] for index in range(len(kept))]
+
+
+def _uncount(call: object) -> None:
+    """Takes a call that has not been asked for out of the count of the step limit."""
+    if isinstance(call, StepCall):
+        call.is_counted = False
+    elif isinstance(call, Call) and call.child is not None:
+        call.child.command = msgspec.structs.replace(call.child.command, uncounted=True)
 
 
 def now() -> datetime:
@@ -206,13 +219,18 @@ def transaction(kind: type[T]) -> T:
     """In a step with `tx=True`: the connection of the transaction in which its outcome will be journaled.
 
     `transaction(psycopg.AsyncConnection)` in an `async def` step and `transaction(psycopg.Connection)` in a `def` step
-    on PostgreSQL, `transaction(apsw.Connection)` on SQLite. What it writes takes effect exactly once, together with the
-    completion of the step; an attempt that fails leaves nothing. It commits by itself: `commit()` is refused.
+    on PostgreSQL, or SQLAlchemy's `AsyncSession` and `Session` there; `transaction(apsw.Connection)` on SQLite. What it
+    writes takes effect exactly once, together with the completion of the step; an attempt that fails leaves nothing. It
+    commits by itself: `commit()` is refused.
     """
     scope = in_step("transaction()")
     if scope.connection is None:
         raise NotAllowedHere(f"transaction() in step {scope.step}: declare it with @step(tx=True)")
     if not isinstance(scope.connection, kind):
+        held = holding.get()
+        session: T | None = held.session(kind) if held is not None else None
+        if session is not None:
+            return session
         theirs = next(x for x in type(scope.connection).__mro__ if not x.__module__.startswith("holdfast."))
         raise NotAllowedHere(
             f"transaction({kind.__module__}.{kind.__qualname__}) in step {scope.step}: here it is a "

@@ -11,18 +11,20 @@ import msgspec
 
 from holdfast.app import App
 from holdfast.authoring.handle import Run
+from holdfast.authoring.script.channels import Signal
 from holdfast.authoring.script.place import place as here
 from holdfast.authoring.script.workflows import Call
+from holdfast.cli.message import channel_of
 from holdfast.cli.options import actor_option
 from holdfast.cli.output import Output
-from holdfast.cli.parameters import by_name, duration, moment, pair, read_text
+from holdfast.cli.parameters import by_name, duration, moment, pair, read_json, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.serving import warn_without_worker
 from holdfast.cli.targets import CommandError, app_to_serve, client_for, refuse_private
 from holdfast.client.arguments import find_workflow, from_json, from_words
 from holdfast.client.audit import audited
 from holdfast.client.client_run import ClientRun
-from holdfast.client.start_options import StartOptions
+from holdfast.client.start_options import Given, StartOptions
 from holdfast.config import load
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -64,6 +66,13 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput
     metavar="NAME=VALUE",
     help="Attribute to filter by. Repeatable.",
 )
+@click.option(
+    "--signal",
+    type=pair,
+    metavar="NAME=JSON",
+    help="A signal that the run has in its inbox from the beginning, or gets now if it is there.",
+)
+@click.option("--signal-id", metavar="ID", help="Id of that message: with it a repeated start sends it once.")
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result as JSON.")
 @click.option("--timeout", type=duration, help="Maximum time to wait, with --wait.")
 @actor_option
@@ -78,6 +87,8 @@ def command(
     actor: str | None,
     is_json: bool,
     attributes: tuple[tuple[str, str], ...],
+    signal: tuple[str, str] | None,
+    signal_id: str | None,
     **options: Any,
 ) -> int:
     """Start a run of WORKFLOW and print its id. A worker will take it.
@@ -88,6 +99,7 @@ def command(
     \b
       holdfast start shop:app ship order='{"id": "42", "cents": 999}' express=true
       holdfast start shop:app ship --input @order.json --id order-42 --wait
+      holdfast start shop:app approve doc=a.md --id a.md --signal approved=true
     """
     target, workflow, words = _told(place, rest)
     if timeout is not None and not is_waiting:
@@ -107,7 +119,19 @@ def command(
     except InvalidInput as error:
         raise click.UsageError(str(error)) from error
     options["attributes"] = by_name(attributes, "attribute")
+    options["signal"] = _signal(signal, signal_id)
     return run_async(_start(app, call, options, actor, Output(is_json=is_json), timeout, target, is_waiting=is_waiting))
+
+
+def _signal(given: tuple[str, str] | None, id: str | None) -> Given | None:
+    """The signal of the options."""
+    if given is None:
+        if id is not None:
+            raise click.UsageError("--signal-id is for --signal")
+        return None
+    channel: Signal[Any] = channel_of(Signal, given[0])
+    value = read_json(given[1])
+    return (channel, value) if id is None else (channel, value, id)
 
 
 async def _start(

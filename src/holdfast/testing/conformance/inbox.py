@@ -12,6 +12,7 @@ from holdfast.core import events as e
 from holdfast.core.status import Status
 from holdfast.ports.inbox import Accepted, Ended, Message, Missing, Watcher
 from holdfast.ports.journal import Park
+from holdfast.ports.runs import Existing, Made
 from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import DONE, ENDS, Holder, World, event_of, publication, seconds, signal
 
@@ -33,6 +34,20 @@ async def watching(world: World, run: str, *waits: tuple[str, str]) -> Holder:
 
 class InboxSuite(Suite):
     """Inbox: messages are accepted once, kept in order, wake their run, and are consumed by its turns."""
+
+    async def test_a_new_run_has_its_message_from_the_beginning(self, world: World) -> None:
+        """Contract: it is made with the run or not at all, with its blobs, and does not go to a run that is there."""
+        brought = msgspec.structs.replace(signal("r", "m1"), references=(BLOB_NAME,))
+        new = msgspec.structs.replace(world.new("r"), message=brought, blobs=((BLOB_NAME, BLOB),))
+        assert isinstance(await world.create(new), Made)
+        assert await ids(world, "r") == ["m1"]
+        assert (await world.get("r")).inbox_last == 1
+        assert await world.store.get_blob(BLOB_NAME) == BLOB
+        other = msgspec.structs.replace(world.new("r"), message=signal("r", "m2"))
+        assert isinstance(await world.create(other), Existing)
+        assert await ids(world, "r") == ["m1"]
+        worker = await world.worker()
+        assert await world.claimed_ids(worker) == ["r"]
 
     # -- sending -------------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from holdfast.errors import HoldfastError, InvalidInput, NotAllowedHere
+from holdfast.ports.inbox import Accepted, Ended, Missing
 from holdfast.ports.journal import Committed, Fenced, Unread
 from holdfast.ports.runs import Creation, Existing, Made
 from holdfast.ports.transactions import OpenTransaction, RolledBack
@@ -210,6 +211,30 @@ class TransactionsSuite(Suite):
         with pytest.raises(HoldfastError):
             await transaction.commit()
         assert await world.runs() == []
+
+    async def test_a_message_is_sent_with_the_writes(self, world: World) -> None:
+        """Contract: the run gets it with the commit, once for an id; an ended or unknown run is named, and the
+        transaction stays usable; after a rollback nothing was sent."""
+        await world.make("r")
+        await world.ended_run("over")
+        transaction = await begun(world)
+        send = world.store.send_within
+        assert await send(transaction.connection, signal("r", "m1")) == Accepted()
+        assert await send(transaction.connection, signal("r", "m1")) == Accepted(is_repeat=True)
+        assert isinstance(await send(transaction.connection, signal("over", "m1")), Ended)
+        assert await send(transaction.connection, signal("nobody", "m1")) == Missing()
+        await within(world, transaction, "fresh")
+        assert await send(transaction.connection, signal("fresh", "m2")) == Accepted()
+        assert await world.unread("r") == []
+        assert isinstance(await transaction.commit(), Committed)
+        assert [message.id for message in await world.unread("r")] == ["m1"]
+        assert [message.id for message in await world.unread("fresh")] == ["m2"]
+        transaction = await begun(world)
+        await send(transaction.connection, signal("r", "m3"))
+        await transaction.roll_back()
+        assert len(await world.unread("r")) == 1
+        with pytest.raises(InvalidInput):
+            await send(object(), signal("r", "m4"))
 
     @KINDS
     async def test_what_a_turn_in_a_transaction_makes_of_its_row(self, world: World, kind: Kind) -> None:

@@ -31,6 +31,12 @@ class Joined:
         self.is_open: bool = True
         self.changes: Memory | None = None
 
+    def session(self, kind: type[Any]) -> None:
+        """None: there is no database."""
+
+    def finish(self) -> None:
+        """Does nothing: there is no session."""
+
     async def commit(self, turn: Commit | None = None) -> Settlement:
         """Commits with the turn, if that is written: the changes are applied at the same moment."""
         assert turn is not None

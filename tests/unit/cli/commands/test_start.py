@@ -50,6 +50,18 @@ def test_a_burst_is_one_run(cli: Cli) -> None:
     assert cli("start", "shop:app", "hello", "name=y", "--debounce", "1h").code == 1
 
 
+def test_a_start_brings_its_signal(cli: Cli) -> None:
+    """Contract: --signal puts it into the inbox, once for a --signal-id; a wrong value starts nothing."""
+    options = ("name=x", "--id", "a", "--signal", "approved=true", "--signal-id", "m-1")
+    run = cli.start("approval", *options)
+    assert cli.start("approval", *options) == run
+    messages = cli("messages", run, "--json")
+    assert messages.out.count('"m-1"') == 1
+    refused = cli("start", "shop:app", "approval", "name=x", "--id", "b", "--signal", 'approved="yes"')
+    assert (refused.code, "Nothing was started" in refused.error) == (1, True)
+    assert cli("start", "shop:app", "approval", "name=x", "--signal-id", "m").code == 2
+
+
 def test_a_unique_value_gives_its_open_run(cli: Cli) -> None:
     """Contract: --unique gives the open run of that value; --if-exists reject names it; its end frees the value."""
     run = cli.start("hello", "name=x", "--unique", "x")

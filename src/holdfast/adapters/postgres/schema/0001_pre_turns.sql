@@ -783,6 +783,13 @@ BEGIN
             IF new ? 'replaces' THEN
                 hints := _succeed(moment, created.made, new);
             END IF;
+            IF new ? 'message' THEN
+                PERFORM _deliver(
+                    moment, new #>> '{message,run}', new #>> '{message,id}', new #>> '{message,kind}',
+                    decode(new #>> '{message,body}', 'base64'), decode(new #>> '{message,checksum}', 'base64'),
+                    new #> '{message,blobs}', new #> '{message,names}');
+                hints := hints || (new ->> 'id');
+            END IF;
             SELECT r.* INTO run FROM run_rows AS r WHERE r.no = created.made;
             IF created.is_hint THEN
                 hints := hints || run.id;

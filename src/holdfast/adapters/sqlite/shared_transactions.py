@@ -1,0 +1,63 @@
+"""Transactions that the store lends, and what callers write in them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import datetime
+
+import apsw
+
+from holdfast.adapters.sqlite import caller_transaction, messages
+from holdfast.adapters.sqlite.lent_transaction import LentTransaction
+from holdfast.adapters.sqlite.starts import CreateRun
+from holdfast.adapters.sqlite.writer import Writer
+from holdfast.core.turn import micros
+from holdfast.ports.inbox import Delivery, Message
+from holdfast.ports.runs import Creation, NewRun
+
+
+class Lending(ABC):
+    """The part of a SQLite store through which others write."""
+
+    _writer: Writer
+
+    @property
+    @abstractmethod
+    def url(self) -> str: ...
+
+    @abstractmethod
+    def _open_writable(self) -> apsw.Connection: ...
+
+    @abstractmethod
+    def _check_process(self) -> None: ...
+
+    @abstractmethod
+    def _check_writable(self) -> None: ...
+
+    @property
+    def is_exclusive(self) -> bool:
+        """See `ports.transactions`."""
+        return True
+
+    async def transact(self, *, is_async: bool) -> LentTransaction:
+        """See `ports.transactions`. There is one kind of connection."""
+        self._check_writable()
+        return await self._writer.lend(self._open_writable)
+
+    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
+        """See `ports.transactions`."""
+        self._check_process()
+        create: Callable[..., Creation] = CreateRun(new, micros(key_since), "", "")
+        return caller_transaction.within(self._writer.lent, connection, create, self.url)
+
+    async def send_within(self, connection: object, message: Message) -> Delivery:
+        """See `ports.transactions`."""
+        self._check_process()
+        return caller_transaction.within(
+            self._writer.lent, connection, lambda transaction: messages.send(transaction, message), self.url
+        )
+
+    def wake(self) -> None:
+        """Checks that this is the store's process, and nothing more: a lent transaction tells when it commits."""
+        self._check_process()
