@@ -15,11 +15,11 @@ from holdfast.core.status import Status
 
 if TYPE_CHECKING:
     from holdfast.client import batches, schedules
+    from holdfast.client.app_verbs import QueueVerbs
     from holdfast.client.items import Item
     from holdfast.client.questions import Questions
     from holdfast.client.queues import QueueView
     from holdfast.client.schedules import ScheduleView, Slot
-    from holdfast.client.verbs import QueueVerbs
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -27,7 +27,7 @@ async def redaction_for(store: Store, row: RunRow) -> Redaction:
             break
         started = await _start_of(store, at)
         if started is not None and started.style == "flow":
-            from holdfast.authoring.flow.arguments import secrets_in
+            from holdfast.authoring.flow.flow_arguments import secrets_in
 
             secrets += secrets_in(await store.get_blob(started.blob) if started.blob else started.value)
         at = await store.get(at.parent) if at.parent else None

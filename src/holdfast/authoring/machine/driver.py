@@ -13,12 +13,12 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.machine.bodies import due_at
 from holdfast.authoring.machine.interpretation import each_item, in_windows, polled
 from holdfast.authoring.machine.marks import ItemOutcome
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.shapes import NextShape, Parts
-from holdfast.authoring.machine.steps import StateSteps
+from holdfast.authoring.machine.state_bodies import due_at
+from holdfast.authoring.machine.state_steps import StateSteps
 from holdfast.authoring.script.calls import SleepCall
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.definition_errors import code_of
