@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,9 +19,9 @@ from holdfast.core.instants import kept_instant
 from holdfast.core.schedule import Fate, Overlap, Pause, Pending, ScheduleState, add, next_slot
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import Conflict, InvalidInput, InvalidSchedule
+from holdfast.ports.leases import live_instances
 from holdfast.ports.schedules import StoredSchedule
 from holdfast.schedules import book
-from holdfast.schedules.due import live_instances
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client
@@ -217,7 +217,7 @@ async def views(client: Client) -> AsyncIterator[ScheduleView]:
         after = page[-1].name
 
 
-def view_of(stored: StoredSchedule, live: set[str]) -> ScheduleView:
+def view_of(stored: StoredSchedule, live: Collection[str]) -> ScheduleView:
     """A schedule's row, for people."""
     state = book.state_of(stored)
     definition, counts = state.definition, state.definition.digest
