@@ -59,7 +59,7 @@ def test_a_door_leads_to_a_module_and_is_opened_from_above() -> None:
         for call in named_calls(tree, {"web"}):
             (target,) = call.args
             assert isinstance(target, ast.Constant), shown(PACKAGE / name, call.lineno)
-            assert (PACKAGE / "web" / f"{target.value}.py").is_file(), shown(PACKAGE / name, call.lineno)
+            assert (PACKAGE / "web" / f"{target.value!s}.py").is_file(), shown(PACKAGE / name, call.lineno)
             doors += 1
     assert doors
 
