@@ -23,7 +23,8 @@ INSTEAD = {
     r"go(es)? on(?! (a|the) )": "continue, resume",
     r"lets? go of": "release, close",
     r"(is|are) no \w+ of": "is not a … of",
-    r"what became of": "the outcome of",
+    r"what (became|becomes) of": "the outcome of",
+    r"(is|are|was|were) aboard": "is there, is held",
     r"is it(self|s) own matter": "say what happens",
 }
 PATTERNS = {re.compile(rf"\b{words}\b", re.IGNORECASE): advice for words, advice in INSTEAD.items()}
@@ -52,7 +53,8 @@ def empty_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def pages() -> list[Path]:
     docs = list((ROOT / "docs").rglob("*.md"))
-    found = [*docs, *(ROOT / name for name in PAGES), *python_files("src", "examples", "benchmarks")]
+    sql = list((ROOT / "src").rglob("*.sql"))
+    found = [*docs, *sql, *(ROOT / name for name in PAGES), *python_files("src", "examples", "benchmarks")]
     return sorted(path for path in found if path.name not in EXEMPT)
 
 
