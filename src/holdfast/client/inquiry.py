@@ -93,8 +93,8 @@ class Inquiry:
             )
         if found.asked and found.asked != asks:
             raise Conflict(
-                f"run {self._run}: id {self._id!r} asked something different, so update {self._name} was not asked. "
-                "The same id is the same question: use a different id for a different value."
+                f"run {self._run}: id {self._id!r} was used for a different question, so update {self._name} was not "
+                "asked. Use a different id for a different value."
             )
         return found
 

@@ -234,7 +234,7 @@ def heartbeat(progress: Any = None) -> None:
         if not scope.is_cancelled:
             return
         scope.surroundings.take_progress(scope.run, scope.key)  # cancelled meanwhile: nothing else removes the note
-    raise asyncio.CancelledError(f"run {scope.run}: step {scope.key} is no longer waited for; let its body end")
+    raise asyncio.CancelledError(f"run {scope.run}: step {scope.key} is no longer needed; let its body end")
 
 
 def in_step(verb: str) -> StepScope:
