@@ -28,7 +28,27 @@ INSTEAD = {
     r"is it(self|s) own matter": "say what happens",
 }
 PATTERNS = {re.compile(rf"\b{words}\b", re.IGNORECASE): advice for words, advice in INSTEAD.items()}
-EMPTY = {"Nothing.", "Once more.", "And no longer.", "Likewise.", "The same.", "All of it.", "All of them.", "Refuses."}
+EMPTY = {
+    *("Nothing.", "Once more.", "And no longer.", "Likewise.", "The same.", "All of it.", "All of them.", "Refuses."),
+    *(
+        "Its engine.",
+        "Its fold.",
+        "Its program.",
+        "Its address.",
+        "No more beats.",
+        "No more looks.",
+        "No more trials.",
+    ),
+    *(
+        "All kinds.",
+        "One more.",
+        "A body ended.",
+        "Reports news.",
+        "Adds news.",
+        "Starts listening.",
+        "Stops listening.",
+    ),
+}
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "dev.py")
 EXEMPT = {"specification.md", "reliability.md", "deviations.md", "migrations.py", "stream_tables.py"}
 """Generated pages that quote the documents they compare with, and SQL that was published and never changes."""

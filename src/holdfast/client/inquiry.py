@@ -170,7 +170,6 @@ async def ask(
     id: str | None,
     timeout: Duration | None,
 ) -> A:
-    """`Run.update`."""
     given: Any = update
     if not isinstance(given, AnyUpdate):
         raise InvalidInput(f"run.update() takes an update such as Update[int, str]('reassign'), got {given!r}")

@@ -184,7 +184,6 @@ class ScheduleHandle(Generic[R]):
 
 
 async def make(client: Client, schedule: Schedule[R]) -> ScheduleHandle[R]:
-    """`app.schedule`."""
     if not isinstance(schedule, Schedule):
         raise InvalidInput(f"app.schedule takes a Schedule(…), got {schedule!r}")
 
@@ -196,7 +195,6 @@ async def make(client: Client, schedule: Schedule[R]) -> ScheduleHandle[R]:
 
 
 async def get(client: Client, name: str, workflow: AnyWorkflow[..., Any] | None) -> ScheduleHandle[Any]:
-    """`app.get_schedule`."""
     stored = await client.store.schedule(check_schedule_name(name))
     if stored is None:
         raise book.missing(client.store, name)
@@ -208,7 +206,6 @@ async def get(client: Client, name: str, workflow: AnyWorkflow[..., Any] | None)
 
 
 async def views(client: Client) -> AsyncIterator[ScheduleView]:
-    """`app.schedules`."""
     live = await live_instances(client.store)
     after = ""
     while page := await client.store.schedules(after=after, limit=PAGE):

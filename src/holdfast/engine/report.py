@@ -74,7 +74,6 @@ def step_started(session: Held, key: str, name: str, attempt: int) -> None:
 
 
 def step_ended(session: Held, ended: StepEnded, began: datetime | None, now: datetime) -> None:
-    """A body ended."""
     telemetry, key, outcome = session.home.telemetry, ended.key, ended.outcome
     step = session.run.steps.get(key)
     name = key if step is None else step.step

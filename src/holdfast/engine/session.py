@@ -127,7 +127,6 @@ class Session:
 
     @property
     def program(self) -> Program:
-        """Its program."""
         return self.machine.program
 
     @property
@@ -137,7 +136,6 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """Of its lease."""
         return self.machine.epoch
 
     @property

@@ -48,7 +48,6 @@ class WorkerSurroundings:
             raise errors[0]
 
     def resource(self, of: object) -> Any:
-        """The opened resource."""
         return self._resources.get(of)
 
     async def health(self) -> dict[str, Health]:
@@ -65,11 +64,9 @@ class WorkerSurroundings:
         return await self._store.transact(is_async=is_async)
 
     async def put_blob(self, data: bytes) -> str:
-        """Stores bytes."""
         return await self._store.put_blob(data, kind="user")
 
     async def get_blob(self, name: str) -> bytes:
-        """Reads them back."""
         return await self._store.get_blob(name)
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:

@@ -77,7 +77,6 @@ class AloneSurroundings:
         self._loop = asyncio.get_running_loop()
 
     def resource(self, of: object) -> Any:
-        """The opened resource."""
         return self._resources.get(of)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

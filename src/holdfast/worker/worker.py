@@ -126,7 +126,6 @@ class Worker:
 
     @property
     def free(self) -> int:
-        """Slots without a run."""
         return self.options.concurrency - self.engine.busy
 
     async def start(self) -> None:

@@ -255,7 +255,6 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
         return (program is None or not program.is_quiet) and self.logger.isEnabledFor(level)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Adds the run's fields."""
         fields: dict[str, Any] = {}
         program = find_program()
         scope = running_step.get() if program is None else None
