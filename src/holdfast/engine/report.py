@@ -37,18 +37,14 @@ class Held(Protocol):
     worker: str
 
     @property
-    def home(self) -> Teller:
-        """Its engine."""
-        ...
+    def home(self) -> Teller: ...
 
     @property
-    def run(self) -> Run:
-        """Its fold."""
-        ...
+    def run(self) -> Run: ...
 
     @property
     def epoch(self) -> int:
-        """Of its lease."""
+        """The epoch of its lease."""
         ...
 
 
