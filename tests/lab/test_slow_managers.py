@@ -70,6 +70,17 @@ def test_healthy_fleets(first: int, rng: Random) -> None:
         assert not problems, f"seed {seed}: {problems[0]}"
 
 
+@pytest.mark.parametrize(("seed", "why"), [(700000002900, "its queue has one place"), (700000004900, "a pause")])
+def test_a_run_that_has_to_wait_is_no_slow_start(seed: int, why: str) -> None:
+    """Promise: a run that waits for a place of its queue, or is paused before its first step, raises no alarm."""
+    world = healthy.drawn(seed)
+    assert not world.problems(), why
+    run = next(run for run in world.scenario.runs if run.id == "run-1")
+    assert world.scenario.at_once == 1 or run.pauses_at > 0
+    bound = 4 * world.scenario.distance + healthy.OF_THE_STORE
+    assert world.first_bodies[run.id] - run.starts_at > bound
+
+
 # -- it would notice ---------------------------------------------------------------------------------------------------
 
 

@@ -20,7 +20,7 @@ from tests.support.guard import dies_with_us, free_port, guard, shifted_date, st
 CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
 SETTINGS = {
-    "fsync": "on",
+    "fsync": "off",
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
     "max_connections": "200",

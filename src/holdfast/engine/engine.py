@@ -328,11 +328,11 @@ class Engine:
         seen = session.inbox_seen
         row = await self.asking.insist(lambda: self.store.get(run.id), f"run {run.id}: its row")
         inbox = await self.asking.insist(lambda: self.store.unread({session.no: seen}), f"run {run.id}: its inbox")
-        fresh = [message for message in inbox.get(session.no, []) if message.no > session.inbox_seen]
-        events, reached = opened(self.telemetry, run.id, fresh, seen, None if row is None else row.inbox_last)
+        last = None if row is None else row.inbox_last
+        events, reached = opened(self.telemetry, run.id, inbox.get(session.no, []), seen, last)
         events = await self.asking.with_payloads(events)
         events = await self.asking.unopposed(session.no, session.epoch, program, events)
-        session.open(run, program, events, reached, kept)
+        session.open(run, program, events, reached, kept, seen)
 
     def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes]) -> Program | None:
         """Starts the next pass after `continue_as` from memory, without reading earlier ones again."""

@@ -101,10 +101,11 @@ class News:
             self._task = None
 
     async def _hand_over(self, session: Session, messages: Sequence[Unconsumed]) -> None:
-        fresh = [message for message in messages if message.no > session.inbox_seen]
+        seen = session.inbox_seen
+        fresh = [message for message in messages if message.no > seen]
         if not fresh or self._engine.sessions.get(session.run.id) is not session:
             return
-        events, reached = opened(self._engine.telemetry, session.run.id, fresh, session.inbox_seen)
+        events, reached = opened(self._engine.telemetry, session.run.id, fresh, seen)
         try:
             events = await self._engine.asking.with_payloads(events)
             events = await self._engine.asking.unopposed(session.no, session.epoch, session.program, events)
@@ -112,4 +113,4 @@ class News:
             what, run = "a message to it cannot be read", session.run.id
             self._engine.telemetry.tell(Trouble(what, error, run=run, is_bug=True))
             return
-        session.messages(events, reached)
+        session.messages(events, reached, seen)

@@ -162,15 +162,16 @@ class Session:
         messages: Sequence[e.AnyEvent] = (),
         last: int = 0,
         kept: Sequence[e.AnyEvent] = (),
+        after: int | None = None,
     ) -> None:
         """The run is where its journal ends: it begins, or continues after a refused turn that left `kept`."""
         if messages and self.machine.state is State.NEW:
             self._pace.taken(len(run.waits))
-        self.take(i.Opened(self.home.clock.now(), run, program, messages, last, kept))
+        self.take(i.Opened(self.home.clock.now(), run, program, messages, last, kept, after))
 
-    def messages(self, events: Sequence[e.AnyEvent], inbox_last: int) -> None:
-        """Takes the messages of the inbox."""
-        self.take(i.Messages(self._now(), events, inbox_last))
+    def messages(self, events: Sequence[e.AnyEvent], inbox_last: int, after: int) -> None:
+        """Takes the messages of the inbox after number `after`."""
+        self.take(i.Messages(self._now(), events, inbox_last, after))
 
     def news(self) -> None:
         """Something may be in the inbox."""

@@ -24,7 +24,8 @@ class Given(msgspec.Struct, frozen=True, gc=False):
 class Opened(Given, frozen=True):
     """The run is where its journal ends: claimed cold or warm, about to be created, or read again after a refusal.
 
-    `kept` are inputs of the refused turn, `messages` what is unread in its inbox, up to number `last`.
+    `kept` are inputs of the refused turn, `messages` what is unread in its inbox, from `after` (see `Messages`) up to
+    number `last`.
     """
 
     run: Run
@@ -32,6 +33,7 @@ class Opened(Given, frozen=True):
     messages: Sequence[e.AnyEvent] = ()
     last: int = 0
     kept: Sequence[e.AnyEvent] = ()
+    after: int | None = None
 
 
 class Landed(Given, frozen=True):
@@ -53,10 +55,11 @@ class Held(Given, frozen=True):
 
 
 class Messages(Given, frozen=True):
-    """What was in the inbox, up to number `last`."""
+    """What was in the inbox after number `after` (None: after what the machine has seen), up to number `last`."""
 
     events: Sequence[e.AnyEvent]
     last: int
+    after: int | None = None
 
 
 class News(Given, frozen=True):

@@ -79,8 +79,7 @@ class Machine(Writer):
             case i.Places():
                 self._placed(given, at)
             case i.Messages():
-                self._read(given.events, given.last, at)
-                if given.events:
+                if self._read(given.events, given, at) and given.events:
                     self._turn(at)
             case i.News():
                 self._news()
@@ -131,7 +130,7 @@ class Machine(Writer):
         self._gate, self._step_limit = gate_of(run), rules.step_limit(self._rules.spec_of(run), self._rules.settings)
         self._take_up(run, program)
         if given.messages or given.last:
-            self._read(given.messages, given.last, at)
+            self._read(given.messages, given, at)
         gate, is_due = self._gate, run.round == "due"
         if is_due and gate is not None and self._unstarted and self._intent is Intent.STAY:
             self._intent = Intent.HOLD if gate.holds(run, self._inputs) else Intent.STAY
@@ -194,8 +193,13 @@ class Machine(Writer):
 
     # -- what comes in -------------------------------------------------------------------------------------------------
 
-    def _read(self, events: Sequence[e.AnyEvent], last: int, at: datetime) -> None:
-        self.seen = max(self.seen, last)
+    def _read(self, events: Sequence[e.AnyEvent], given: i.Messages | i.Opened, at: datetime) -> bool:
+        """Takes messages, each once. Two reads of the inbox may overlap: of the one that comes second, nothing is
+        taken, and the inbox is read again."""
+        if given.after is not None and given.after != self.seen:
+            self._news()
+            return False
+        self.seen = max(self.seen, given.last)
         for event in events:
             self._is_consuming = True
             if isinstance(event, e.Paused):
@@ -207,6 +211,7 @@ class Machine(Writer):
                 self._inputs.insert(rules.place_of_update(self._inputs), event)
             else:
                 self._inputs.append(event)
+        return True
 
     def _news(self) -> None:
         """Looks at the inbox. During a write the verdict tells, and often the run is over then."""

@@ -149,6 +149,8 @@ def simulation(effort: Effort) -> Report:
     began, done, said = time.monotonic(), Portion(), time.monotonic()
     for part in portions(effort):
         done.add(part)
+        for problem in part.problems:
+            effort.say(f"   {problem}")
         if time.monotonic() - said > 15:
             said = time.monotonic()
             effort.say(f"   {done.seeds:,} seeds, {done.met['crash']:,} crashes, {len(done.problems)} problems")

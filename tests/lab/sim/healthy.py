@@ -61,7 +61,11 @@ class HealthyWorld(World):
             yield attempt
 
     def waits(self) -> list[float]:
-        """Seconds from the start of each run to its first body, of those whose first deed is a step."""
+        """Seconds from the start of each run to its first body, of those whose first deed is a step.
+
+        None if the queue has places: a run may rightly wait until another one ends."""
+        if self.scenario.at_once:
+            return []
         plans = [plan for plan in self.scenario.runs if begins_with_a_step(plan)]
         return sorted(self.first_bodies[plan.id] - plan.starts_at for plan in plans if plan.id in self.first_bodies)
 
@@ -82,7 +86,8 @@ class HealthyWorld(World):
 
 def begins_with_a_step(plan: RunPlan) -> bool:
     """Whether its first body begins as soon as a worker has it, and nobody is in between."""
-    return bool(plan.plan) and plan.plan[0][0] == "step" and not (plan.delay or plan.items or plan.is_disturbed)
+    is_held_up = plan.delay or plan.items or plan.is_disturbed or plan.pauses_at >= 0
+    return bool(plan.plan) and plan.plan[0][0] == "step" and not is_held_up
 
 
 def drawn(seed: int) -> HealthyWorld:
@@ -95,7 +100,7 @@ def drawn(seed: int) -> HealthyWorld:
     forgets = not scenario.losses and rng.random() < 0.4
     if forgets:  # an operator may rightly take a run from a holder that the store takes for dead, and cut its body off
         for run in scenario.runs:
-            run.pauses_at = run.kills_at = -1.0
+            run.pauses_at = run.kills_at = run.cancels_at = run.cancels_again_at = -1.0
     return HealthyWorld(seed, scenario, forgets=forgets)
 
 
