@@ -23,12 +23,12 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
+from holdfast.client.app_verbs import BatchVerbs, CollectVerbs, QueueVerbs, ScheduleVerbs
 from holdfast.client.client import Client
 from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.questions import Questions
 from holdfast.client.start_options import IfExists, StartOptions
-from holdfast.client.verbs import BatchVerbs, CollectVerbs, QueueVerbs, ScheduleVerbs
 from holdfast.config import Configuration, load
 from holdfast.config.addresses import without_secrets
 from holdfast.core.durations import Duration, parse_duration
@@ -44,8 +44,8 @@ from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
 from holdfast.stores import granting, open_store, schema_of
-from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
+from holdfast.worker.worker_options import worker_options
 
 if TYPE_CHECKING:
     from holdfast.client.machine_logs import MachineLogs

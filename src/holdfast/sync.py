@@ -53,10 +53,10 @@ from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call,
 from holdfast.client.blocking_batches import Batch, BlockingQuestions, BlockingQueues, Portal, ScheduleActs, iterate
 from holdfast.client.blocking_connection import blocking_connection
 from holdfast.client.blocking_talk import RunTalk
+from holdfast.client.borrowed_transaction import borrow, settle
 from holdfast.client.loop_thread import LoopThread
 from holdfast.client.schedules import ScheduleView
 from holdfast.client.start_options import IfExists
-from holdfast.client.transactions import borrow, settle
 from holdfast.core.durations import Duration
 from holdfast.core.manifest import Manifest
 from holdfast.core.retry import Retry

@@ -23,11 +23,32 @@ INSTEAD = {
     r"go(es)? on(?! (a|the) )": "continue, resume",
     r"lets? go of": "release, close",
     r"(is|are) no \w+ of": "is not a … of",
-    r"what became of": "the outcome of",
+    r"what (became|becomes) of": "the outcome of",
+    r"(is|are|was|were) aboard": "is there, is held",
     r"is it(self|s) own matter": "say what happens",
 }
 PATTERNS = {re.compile(rf"\b{words}\b", re.IGNORECASE): advice for words, advice in INSTEAD.items()}
-EMPTY = {"Nothing.", "Once more.", "And no longer.", "Likewise.", "The same.", "All of it.", "All of them.", "Refuses."}
+EMPTY = {
+    *("Nothing.", "Once more.", "And no longer.", "Likewise.", "The same.", "All of it.", "All of them.", "Refuses."),
+    *(
+        "Its engine.",
+        "Its fold.",
+        "Its program.",
+        "Its address.",
+        "No more beats.",
+        "No more looks.",
+        "No more trials.",
+    ),
+    *(
+        "All kinds.",
+        "One more.",
+        "A body ended.",
+        "Reports news.",
+        "Adds news.",
+        "Starts listening.",
+        "Stops listening.",
+    ),
+}
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "dev.py")
 EXEMPT = {"specification.md", "reliability.md", "deviations.md", "migrations.py", "stream_tables.py"}
 """Generated pages that quote the documents they compare with, and SQL that was published and never changes."""
@@ -52,7 +73,8 @@ def empty_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def pages() -> list[Path]:
     docs = list((ROOT / "docs").rglob("*.md"))
-    found = [*docs, *(ROOT / name for name in PAGES), *python_files("src", "examples", "benchmarks")]
+    sql = list((ROOT / "src").rglob("*.sql"))
+    found = [*docs, *sql, *(ROOT / name for name in PAGES), *python_files("src", "examples", "benchmarks")]
     return sorted(path for path in found if path.name not in EXEMPT)
 
 

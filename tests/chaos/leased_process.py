@@ -21,7 +21,7 @@ import msgspec
 import holdfast.app
 from holdfast import App, current, step, workflow
 from holdfast.config import Configuration, LeaseSettings, StoreSettings, UpkeepSettings
-from holdfast.worker.options import WorkerOptions, worker_options
+from holdfast.worker.worker_options import WorkerOptions, worker_options
 
 LEDGER: list[Path] = []
 

@@ -33,8 +33,8 @@ class Place:
         if app is None:
             return [sys.executable, "-m", "holdfast", "demo", *arguments]
         code = (
-            "from holdfast.cli import main; from holdfast.cli.demo import stage\n"
-            f"stage.APP = {app!r}; main(['demo', *{list(arguments)!r}])"
+            "from holdfast.cli import main; from holdfast.cli.demo import demo_stage\n"
+            f"demo_stage.APP = {app!r}; main(['demo', *{list(arguments)!r}])"
         )
         return [sys.executable, "-c", code]
 

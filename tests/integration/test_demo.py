@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.demo.story import POINTS, plan_for
+from holdfast.cli.demo.demo_story import POINTS, plan_for
 from holdfast.cli.demo.verdict import Kill, Note, Picture, Recorded, judge, read_ledger
 from tests.integration.demo_place import PATIENCE, Place, lines_until
 
@@ -142,8 +142,8 @@ def test_a_terminal_gets_lines_that_move(place: Place, columns: int, env: dict[s
 RUNS_AGAIN = """
 import os
 from pathlib import Path
-from holdfast.cli.demo import app as demo_app
-from holdfast.cli.demo.app import app
+from holdfast.cli.demo import demo_app
+from holdfast.cli.demo.demo_app import app
 
 LEDGER = Path(os.environ["DEMO_LEDGER"])
 written = demo_app.note
@@ -163,7 +163,7 @@ demo_app.note = note
 
 OTHER_RESULT = """
 from holdfast import App, workflow
-from holdfast.cli.demo import app as demo_app
+from holdfast.cli.demo import demo_app
 
 @workflow
 async def fulfil(order: demo_app.Order) -> str:
@@ -174,7 +174,7 @@ app = App(workflows=[fulfil, demo_app.ship])
 
 FAILS = """
 from holdfast import App, workflow
-from holdfast.cli.demo import app as demo_app
+from holdfast.cli.demo import demo_app
 
 @workflow
 async def fulfil(order: demo_app.Order) -> str:
@@ -337,7 +337,7 @@ def test_help_is_light(place: Place) -> None:
     )
     assert answer.returncode == 0
     assert "--seed N" in answer.stdout
-    assert not {"apsw", "rich", "holdfast.cli.demo.story"} & set(answer.stderr.split())
+    assert not {"apsw", "rich", "holdfast.cli.demo.demo_story"} & set(answer.stderr.split())
 
 
 @pytest.mark.parametrize("words", [["--seed", "x"], ["--seed", "-1"], ["more"]])

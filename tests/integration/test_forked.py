@@ -166,7 +166,7 @@ def test_a_handle_of_the_parent_says_so_in_the_child(url: str) -> None:
     """Contract: a run handle that was made before the fork refuses in a sentence, and does not hang."""
     app = sync.App(url, workflows=[adding])
     run = app.start(adding(1))
-    assert "cannot be used in its forked child" in in_child(refusal(run.status))
+    assert "cannot be used in the forked child" in in_child(refusal(run.status))
     assert run.status() == "pending"
     app.close()
 

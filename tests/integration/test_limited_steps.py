@@ -282,7 +282,7 @@ async def test_retry_after_a_limit_of_another_step_is_refused(world: World) -> N
 
     async with world.serving(work) as app:
         said = await (await app.start(work())).result("10s")
-    assert "does not stand under that limit" in said
+    assert "does not use that limit" in said
 
 
 async def test_a_key_that_cannot_be_computed_fails_the_step(world: World) -> None:
@@ -326,7 +326,7 @@ async def test_two_limits_of_one_name_are_refused_before_serving(world: World) -
         await first()
         await second()
 
-    with pytest.raises(DefinitionError, match="two limits are called 'api'"):
+    with pytest.raises(DefinitionError, match="two limits have the name 'api'"):
         async with world.serving(work):
             pass
 

@@ -21,8 +21,8 @@ from holdfast.errors import InvalidInput
 from holdfast.ports.leases import Taken, Taking, WorkerRow
 from holdfast.ports.store import Store
 from holdfast.testing.conformance.leases import finished_pid
-from holdfast.worker.options import worker_options
 from holdfast.worker.worker import Worker
+from holdfast.worker.worker_options import worker_options
 from tests.support.faults import FaultyStore
 from tests.support.world import World, crash, seconds
 

@@ -44,7 +44,7 @@ async def all_of(run: Run[Any], stream: Stream[Any] = tokens, **how: Any) -> lis
 def test_outside_a_run() -> None:
     with pytest.raises(NotInRun, match=r"Stream\('tokens'\).send\(\) works in a step or workflow"):
         tokens.send("x")
-    with pytest.raises(NotInRun, match=r"flush\(\) works in a step"):
+    with pytest.raises(NotInRun, match=r"flush\(\) works only in a step"):
         _ = tokens.flush()
 
 

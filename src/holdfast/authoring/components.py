@@ -72,7 +72,6 @@ class Components:
         return one if isinstance(one, AnyStep) and one.name == name else None
 
     def names(self) -> list[str]:
-        """All names, for hints."""
         return sorted(self._named)
 
 

@@ -23,7 +23,7 @@ class Limit:
     """A limit on steps: `Limit("api", rate="50/s", burst=10)`, `Limit("customer", at_once=5)`.
 
     - `rate`: how often attempts begin, such as "50/s", "100/m" or "10/30s"
-    - `burst`: how many may begin together after a quiet time. Default: what falls into a tenth of a second, at least 1
+    - `burst`: how many may begin together after a quiet period. Default: a tenth of a second's worth, at least 1
     - `at_once`: how many run at the same time
 
     It holds over all workers of a store, by the store's clock, and for each key by itself: `customer.by("item.id")`.
@@ -76,7 +76,7 @@ class LimitUse:
                 raise DefinitionError(f"{where}: limits=[…] takes limits, not {given!r}: Limit(name, …)")
             limit = given.limit if isinstance(given, KeyedLimit) else given
             if limit.name in self.limits:
-                raise DefinitionError(f"{where}: limit {limit.name!r} stands in limits= twice")
+                raise DefinitionError(f"{where}: limit {limit.name!r} appears in limits= twice")
             self.limits[limit.name] = limit
             if isinstance(given, KeyedLimit):
                 self._paths[limit.name] = given.path
@@ -174,7 +174,7 @@ def all_limits(found: Sequence[tuple[LimitUse, str]]) -> dict[str, Limit]:
             known = limits.setdefault(name, (limit, where))
             if known[0].rule != limit.rule:
                 raise DefinitionError(
-                    f"two limits are called {name!r} and differ: {known[1]} and {where}. Make one Limit, "
+                    f"two limits have the name {name!r} and differ: {known[1]} and {where}. Make one Limit, "
                     "and use it in both places; or rename one."
                 )
     return {name: limit for name, (limit, _) in limits.items()}

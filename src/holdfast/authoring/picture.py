@@ -62,7 +62,6 @@ class Picture:
         self._arrow(path, kinds)
 
     def text(self, title: str) -> str:
-        """The whole SVG."""
         width, height = self.layout.width, self.layout.height
         head = (
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '

@@ -115,7 +115,6 @@ class ProgressLine:
         return self
 
     def show(self, text: str) -> None:
-        """Shows the progress."""
         if self._is_shown:
             sys.stderr.write(f"\r{text:<{self._width}}")
             sys.stderr.flush()

@@ -212,7 +212,6 @@ root: LazyGroup = LazyGroup(
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Runs a command's coroutine."""
     import asyncio  # a third of what `--help` would cost
 
     return asyncio.run(work)

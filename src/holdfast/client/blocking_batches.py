@@ -9,17 +9,18 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from holdfast.authoring.batch.batch_plan import Counts
 from holdfast.authoring.handle import RunView
-from holdfast.client.selection import Order, Statuses
+from holdfast.client.questions import counted_runs, found_runs
+from holdfast.client.selection import Order, Selection, Statuses
 from holdfast.core.durations import Duration
 from holdfast.core.status import Status
 
 if TYPE_CHECKING:
     from holdfast.client import batches, schedules
+    from holdfast.client.app_verbs import QueueVerbs
     from holdfast.client.items import Item
     from holdfast.client.questions import Questions
     from holdfast.client.queues import QueueView
     from holdfast.client.schedules import ScheduleView, Slot
-    from holdfast.client.verbs import QueueVerbs
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -165,7 +166,7 @@ class BlockingQuestions:
         filter lets through, in pages.
         """
         app, portal = self._asked()
-        views = app.runs(
+        which = Selection(
             workflow=workflow,
             version=version,
             status=status,
@@ -176,11 +177,9 @@ class BlockingQuestions:
             attributes=attributes,
             since=since,
             until=until,
-            error=error,
             order=order,
-            limit=limit,
         )
-        return iterate(views, portal.call)
+        return iterate(found_runs(app, which, limit, error), portal.call)
 
     def count(
         self,
@@ -200,21 +199,18 @@ class BlockingQuestions:
         """The number of runs of each status among those that `runs` would list. Each number stops at `at_most`: a store
         with millions of runs answers at once."""
         app, portal = self._asked()
-        return portal.call(
-            app.count(
-                by=by,
-                workflow=workflow,
-                version=version,
-                status=status,
-                queue=queue,
-                parent=parent,
-                root=root,
-                attributes=attributes,
-                since=since,
-                until=until,
-                at_most=at_most,
-            )
+        which = Selection(
+            workflow=workflow,
+            version=version,
+            status=status,
+            queue=queue,
+            parent=parent,
+            root=root,
+            attributes=attributes,
+            since=since,
+            until=until,
         )
+        return portal.call(counted_runs(app, which, by, at_most))
 
 
 class BlockingQueues:

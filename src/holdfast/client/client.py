@@ -117,7 +117,6 @@ class Client:
         return previous
 
     def close(self) -> None:
-        """Stops listening."""
         self.waiting.close()
 
     async def start(self, call: Call[R], how: StartOptions = DEFAULT) -> Run[R]:

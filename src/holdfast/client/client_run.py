@@ -17,7 +17,7 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.verdicts import run_error
-from holdfast.client import deletion, inquiry, messages, operator_acts, stream_reader
+from holdfast.client import deletion, inquiry, operator_acts, stream_reader, unread_messages
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.lost_holders import lost_runs
@@ -212,15 +212,15 @@ class ClientRun(Run[R]):
 
     async def messages(self) -> list[StoredMessage]:
         """Messages that the run has not taken yet, oldest first."""
-        return await messages.stored(self._client, await self._row())
+        return await unread_messages.stored(self._client, await self._row())
 
     async def drop_message(self, message: int | str, reason: str = "") -> bool:
         """Drops a message that the run has not taken."""
-        return await messages.drop(self._client, await self._row(), message, reason)
+        return await unread_messages.drop(self._client, await self._row(), message, reason)
 
     async def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
         """Replaces the value of a signal that the run has not taken."""
-        await messages.replace(self._client, await self._row(), message, value, reason)
+        await unread_messages.replace(self._client, await self._row(), message, value, reason)
 
     async def retry(self, *, id: str | None = None) -> Run[R]:
         """Starts a new run that takes over what this one has completed."""

@@ -53,7 +53,6 @@ class RunNews:
         self._event = asyncio.Event()
 
     def tell(self) -> None:
-        """Reports a change."""
         self._event.set()
 
     async def wait(self) -> None:
@@ -73,7 +72,6 @@ class StoreNews:
         self._queue: asyncio.Queue[News] = asyncio.Queue(HELD)
 
     def tell(self, news: News) -> None:
-        """Adds news."""
         if self._queue.full():
             while not self._queue.empty():
                 self._queue.get_nowait()

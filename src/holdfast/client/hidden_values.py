@@ -74,7 +74,7 @@ async def _secrets_of(store: Store, row: RunRow) -> list[Any] | None:
     started = await _start_of(store, row)
     if started is None or started.style != "flow":
         return None
-    from holdfast.authoring.flow.arguments import secrets_in
+    from holdfast.authoring.flow.flow_arguments import secrets_in
 
     return [*secrets_in(await store.get_blob(started.blob) if started.blob else started.value)]
 

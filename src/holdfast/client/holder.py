@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 from holdfast.adapters.system.forked import refuse_private
+from holdfast.client.borrowed_transaction import lent
 from holdfast.client.client import Client
-from holdfast.client.transactions import lent
 
 
 class ClientHolder:

@@ -93,8 +93,8 @@ class Inquiry:
             )
         if found.asked and found.asked != asks:
             raise Conflict(
-                f"run {self._run}: id {self._id!r} asked something different, so update {self._name} was not asked. "
-                "The same id is the same question: use a different id for a different value."
+                f"run {self._run}: id {self._id!r} was used for a different question, so update {self._name} was not "
+                "asked. Use a different id for a different value."
             )
         return found
 
@@ -170,7 +170,6 @@ async def ask(
     id: str | None,
     timeout: Duration | None,
 ) -> A:
-    """`Run.update`."""
     given: Any = update
     if not isinstance(given, AnyUpdate):
         raise InvalidInput(f"run.update() takes an update such as Update[int, str]('reassign'), got {given!r}")

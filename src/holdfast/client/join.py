@@ -58,7 +58,7 @@ def _collected(started: e.Started, message: str, how: Collected, now: datetime) 
 def checked_debounce(how: StartOptions) -> tuple[timedelta, timedelta | None]:
     """How long to wait after each start, and at most."""
     if how.debounce is None:
-        raise InvalidInput("max_wait= is for debounce=: it says how long starts that keep coming may put the run off")
+        raise InvalidInput("max_wait= is for debounce=: it limits how long further starts can delay the run")
     wait = _positive(how.debounce, "debounce")
     longest = None if how.max_wait is None else parse_duration(how.max_wait, what="max_wait")
     if how.unique is None:
@@ -67,13 +67,13 @@ def checked_debounce(how: StartOptions) -> tuple[timedelta, timedelta | None]:
     wrong = [f"{name}=" for name, value in given.items() if value is not None]
     if wrong:
         raise InvalidInput(
-            f"debounce= with {' and '.join(wrong)}: it decides itself which run a start becomes and when that begins. "
+            f"debounce= with {' and '.join(wrong)}: it decides which run a start becomes and when that run begins. "
             f"Leave out {' and '.join(wrong)}"
         )
     if longest is not None and longest < wait:
         raise InvalidInput(
-            f"max_wait={format_duration(longest)} is shorter than debounce={format_duration(wait)}: no start could put "
-            "the run off. Give a longer max_wait, or leave it out"
+            f"max_wait={format_duration(longest)} is shorter than debounce={format_duration(wait)}: no start could "
+            "delay the run. Give a longer max_wait, or leave it out"
         )
     return wait, longest
 
@@ -112,5 +112,5 @@ def collected_value(how: Collected, queue: str, unique: str | None) -> str:
 def _positive(value: Duration, what: str) -> timedelta:
     found = parse_duration(value, what=what)
     if not found:
-        raise InvalidInput(f"{what}={value!r}: more than nothing, such as '30s'")
+        raise InvalidInput(f"{what}={value!r}: a duration longer than zero, such as '30s'")
     return found

@@ -49,7 +49,6 @@ class LoopThread:
             return self._loop
 
     def close(self) -> None:
-        """Ends the thread."""
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from holdfast.core.plurals import counted
 from holdfast.core.status import Status
+from holdfast.ports.leases import live_instances
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
@@ -18,7 +19,7 @@ async def lost_runs(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
     unread = [row for row in rows if row.inbox_last > row.inbox_read and _waits_for_a_worker(row)]
     if not held and not unread:
         return {}
-    live = {worker.instance for worker in await store.workers() if worker.is_live}
+    live = await live_instances(store)
     start = "no worker is live. Start one: holdfast worker"
     advice = "another one takes it over" if live else start
     found = {row.no: f"cut off: worker {row.worker} has gone; {advice}" for row in held if row.instance not in live}

@@ -80,7 +80,6 @@ async def pause(client: Access, run: Addressee, reason: str) -> None:
 
 
 async def resume(client: Access, run_id: str) -> None:
-    """Resumes a paused run."""
     row = await _row(client, run_id)
     if row.status.is_terminal:
         raise RunFinished(

@@ -46,7 +46,6 @@ class Questions:
         error contains that text, in any case. No index has errors, so it looks at all failed runs that the rest of the
         filter lets through, in pages.
         """
-        client = await self.client()
         which = Selection(
             workflow=workflow,
             version=version,
@@ -60,7 +59,7 @@ class Questions:
             until=until,
             order=order,
         )
-        async for view in client.runs(which.filter(client.store.clock.now()), limit=limit, error=error):
+        async for view in found_runs(self, which, limit, error):
             yield view
 
     async def count(
@@ -80,7 +79,6 @@ class Questions:
     ) -> dict[Status, int]:
         """The number of runs of each status among those that `runs` would list. Each number stops at `at_most`: a store
         with millions of runs answers at once."""
-        client = await self.client()
         which = Selection(
             workflow=workflow,
             version=version,
@@ -92,4 +90,17 @@ class Questions:
             since=since,
             until=until,
         )
-        return await client.count(which.filter(client.store.clock.now()), by=by, at_most=at_most)
+        return await counted_runs(self, which, by, at_most)
+
+
+async def found_runs(app: Questions, which: Selection, limit: int | None, error: str) -> AsyncIterator[RunView]:
+    """See `Questions.runs`."""
+    client = await app.client()
+    async for view in client.runs(which.filter(client.store.clock.now()), limit=limit, error=error):
+        yield view
+
+
+async def counted_runs(app: Questions, which: Selection, by: str, at_most: int) -> dict[Status, int]:
+    """See `Questions.count`."""
+    client = await app.client()
+    return await client.count(which.filter(client.store.clock.now()), by=by, at_most=at_most)

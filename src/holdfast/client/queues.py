@@ -96,8 +96,6 @@ async def pause_queue(client: Access, name: str, reason: str = "") -> None:
 
 
 async def resume_queue(client: Access, name: str) -> None:
-    """Resumes the queue."""
-
     def resumed(state: QueueState) -> QueueState:
         return msgspec.structs.replace(state, is_paused=False, reason="", actor="")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,9 +19,9 @@ from holdfast.core.instants import kept_instant
 from holdfast.core.schedule import Fate, Overlap, Pause, Pending, ScheduleState, add, next_slot
 from holdfast.core.specs import WorkflowSpec
 from holdfast.errors import Conflict, InvalidInput, InvalidSchedule
+from holdfast.ports.leases import live_instances
 from holdfast.ports.schedules import StoredSchedule
 from holdfast.schedules import book
-from holdfast.schedules.due import live_instances
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client
@@ -189,7 +189,6 @@ class ScheduleHandle(Generic[R]):
 
 
 async def make(client: Client, schedule: Schedule[R]) -> ScheduleHandle[R]:
-    """`app.schedule`."""
     if not isinstance(schedule, Schedule):
         raise InvalidInput(f"app.schedule takes a Schedule(…), got {schedule!r}")
 
@@ -201,7 +200,6 @@ async def make(client: Client, schedule: Schedule[R]) -> ScheduleHandle[R]:
 
 
 async def get(client: Client, name: str, workflow: AnyWorkflow[..., Any] | None) -> ScheduleHandle[Any]:
-    """`app.get_schedule`."""
     stored = await client.store.schedule(check_schedule_name(name))
     if stored is None:
         raise book.missing(client.store, name)
@@ -213,7 +211,6 @@ async def get(client: Client, name: str, workflow: AnyWorkflow[..., Any] | None)
 
 
 async def views(client: Client) -> AsyncIterator[ScheduleView]:
-    """`app.schedules`."""
     live = await live_instances(client.store)
     after = ""
     while page := await client.store.schedules(after=after, limit=PAGE):
@@ -222,7 +219,7 @@ async def views(client: Client) -> AsyncIterator[ScheduleView]:
         after = page[-1].name
 
 
-def view_of(stored: StoredSchedule, live: set[str]) -> ScheduleView:
+def view_of(stored: StoredSchedule, live: Collection[str]) -> ScheduleView:
     """A schedule's row, for people."""
     state = book.state_of(stored)
     definition, counts = state.definition, state.definition.digest

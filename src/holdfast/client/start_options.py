@@ -12,8 +12,8 @@ from holdfast.authoring.script.channels import Channel
 from holdfast.core.durations import Duration
 
 IfExists: TypeAlias = Literal["return", "reject", "replace"]
-"""What becomes of a start whose id, key or unique value a run has: that run, whatever its input, or a `Conflict`; or,
-of a unique value, the run that has it is cancelled and a new one takes its place."""
+"""The outcome of a start whose id, key or unique value a run has: `return`: that run, even if its input is different;
+`reject`: a `Conflict`; `replace`, for a unique value: that run is cancelled and a new one takes its place."""
 
 
 Given: TypeAlias = tuple[Channel[Any], Any] | tuple[Channel[Any], Any, str]

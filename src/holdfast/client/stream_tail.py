@@ -42,7 +42,6 @@ class StreamTail:
             del self._pages[place]
 
     def tell(self) -> None:
-        """Reports news."""
         self.version += 1
         self._pages.clear()
         self._news.set()

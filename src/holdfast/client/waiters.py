@@ -47,7 +47,6 @@ class Waiting:
         """Whether a worker of this process advances the run."""
 
     def close(self) -> None:
-        """Stops listening."""
         self._unsubscribe()
 
     def expect(self, handle: Handle) -> None:
@@ -99,7 +98,6 @@ class Waiting:
         return Listening(self, run, every=every)
 
     def add(self, listening: Listening) -> None:
-        """Starts listening."""
         loop = listening.loop
         with self._lock:
             self._listening.setdefault(listening.run, {})[listening] = None
@@ -109,7 +107,6 @@ class Waiting:
         looker.add(listening)
 
     def remove(self, listening: Listening) -> None:
-        """Stops listening."""
         loop = listening.loop
         with self._lock:
             others = self._listening.get(listening.run)
@@ -150,7 +147,6 @@ class _Looker:
         self._handle = loop.call_later(FIRST_LOOK, self._look)
 
     def add(self, listening: Listening) -> None:
-        """Adds a waiter."""
         self._listening[listening] = None
 
     def remove(self, listening: Listening) -> bool:

@@ -38,7 +38,6 @@ class Watch:
         self.error: BaseException | None = None
 
     def join(self) -> None:
-        """Adds a reader."""
         self.readers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._look_on(), name=f"holdfast watch {self._name}")

@@ -29,13 +29,11 @@ class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
 
 
 def received(box: Mailbox, event: e.UpdateReceived, at: datetime) -> None:
-    """An update arrived."""
     box.buffered[event.message] = event
     box.asked[event.message] = event.name
 
 
 def answered(box: Mailbox, event: e.Answered, at: datetime) -> None:
-    """An update was settled."""
     box.asked.pop(event.message, None)
 
 
@@ -56,12 +54,10 @@ def given(box: Mailbox, event: e.InputGiven, at: datetime) -> None:
 
 
 def exposed(box: Mailbox, event: e.Exposed, at: datetime) -> None:
-    """A value is exposed."""
     box.exposed[event.name] = event
 
 
 def attributes_set(box: Mailbox, event: e.AttributesSet, at: datetime) -> None:
-    """Attributes changed."""
     apply_attributes(box.attributes, event.attributes)
 
 

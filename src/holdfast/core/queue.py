@@ -128,7 +128,7 @@ def _places(value: object, what: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
         raise InvalidInput(
-            f"{what}={value!r}: a whole number from 1 to {LARGEST:,}, or nothing for no limit. To let nothing begin, "
+            f"{what}={value!r}: a whole number from 1 to {LARGEST:,}, or None for no limit. To let nothing begin, "
             "pause the queue."
         )
     return value

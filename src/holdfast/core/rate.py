@@ -55,9 +55,9 @@ def parse_rate(value: object, what: str = "rate") -> Rate:
     except InvalidDuration as error:
         raise InvalidInput(f"{what}={value!r} is not a rate ({error}). {ACCEPTED}") from None
     if not count:
-        raise InvalidInput(f"{what}={value!r}: nothing would ever begin. Pause it instead, or give at least 1.")
+        raise InvalidInput(f"{what}={value!r}: no run would ever begin. Pause it instead, or give at least 1.")
     if count > micros or micros // count > _LONGEST:
-        raise InvalidInput(f"{what}={value!r} is not between one a year and a million a second. {ACCEPTED}")
+        raise InvalidInput(f"{what}={value!r} is not between 1 per year and 1,000,000 per second. {ACCEPTED}")
     return Rate(count, unit)
 
 

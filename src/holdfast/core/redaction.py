@@ -43,7 +43,6 @@ class Redaction:
         return Redaction([*self._alone, *added]) if added else self
 
     def text(self, text: str) -> str:
-        """The text without them."""
         if text in self._alone:
             return HIDDEN
         return text if self._within is None else self._within.sub(HIDDEN, text)
@@ -59,7 +58,6 @@ class Redaction:
         return HIDDEN if _scalar(value) in self._alone else value
 
     def failure(self, failure: Failure) -> Failure:
-        """A failure without them."""
         if not self:
             return failure
         return msgspec.structs.replace(

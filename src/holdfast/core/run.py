@@ -72,7 +72,6 @@ class Run(Mailbox, msgspec.Struct, omit_defaults=True, gc=False):
     abandoned: int = 0  # how many of the open steps are no longer wanted
 
     def apply(self, turn: Turn) -> None:
-        """Takes the next row."""
         if turn.ordinal != self.ordinal + 1:
             raise CorruptJournal(f"run {self.id}: row {self.ordinal + 1} is missing, found {turn.ordinal}")
         if self.end is not None:

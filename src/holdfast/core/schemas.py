@@ -55,7 +55,6 @@ class _Writer:
         self._names: dict[int, str] = {}
 
     def of(self, node: Node) -> JsonSchema:
-        """The schema of one node."""
         match node:
             case Scalar():
                 return _scalar(node.annotation)

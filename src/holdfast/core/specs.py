@@ -128,7 +128,6 @@ class Settings(msgspec.Struct, frozen=True):
 
 
 def check_step_limit(limit: int | msgspec.UnsetType | None, what: str) -> int | msgspec.UnsetType | None:
-    """Checks a limit, or None."""
     if limit is None or limit is msgspec.UNSET:
         return limit
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:

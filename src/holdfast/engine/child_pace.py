@@ -50,7 +50,6 @@ class Pace:
             self._looked_at = asyncio.get_running_loop().time()
 
     def stop(self) -> None:
-        """No more looks."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

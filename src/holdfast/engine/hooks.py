@@ -38,7 +38,6 @@ class Hooks:
         return Around(self._all, current_of(scope), self._failed_in)
 
     def wrapped(self, function: Callable[..., Any], scope: StepScope, *, is_async: bool) -> Callable[..., Any]:
-        """The function wrapped in the hooks."""
         if not self._all:
             return function
         around = self.around(scope)

@@ -158,7 +158,7 @@ class Outlets:
         with self._lock:
             if outlet.is_over:
                 raise asyncio.CancelledError(
-                    f"run {outlet.run}: step {outlet.key} is no longer waited for; let its body end"
+                    f"run {outlet.run}: step {outlet.key} is no longer needed; let its body end"
                 )
             place = (outlet.no, outlet.epoch, name)
             buffer = self._buffers.get(place)
@@ -184,7 +184,7 @@ class Outlets:
         self.hurry()
         await written
         if outlet.is_over:
-            raise asyncio.CancelledError(f"run {outlet.run}: step {outlet.key} is no longer waited for")
+            raise asyncio.CancelledError(f"run {outlet.run}: step {outlet.key} is no longer needed")
 
     def finish(self, outlet: Outlet, then: Callable[[], None]) -> None:
         """The body has ended: `then` is called once all its parts are durable, or never will be."""

@@ -37,18 +37,14 @@ class Held(Protocol):
     worker: str
 
     @property
-    def home(self) -> Teller:
-        """Its engine."""
-        ...
+    def home(self) -> Teller: ...
 
     @property
-    def run(self) -> Run:
-        """Its fold."""
-        ...
+    def run(self) -> Run: ...
 
     @property
     def epoch(self) -> int:
-        """Of its lease."""
+        """The epoch of its lease."""
         ...
 
 
@@ -74,7 +70,6 @@ def step_started(session: Held, key: str, name: str, attempt: int) -> None:
 
 
 def step_ended(session: Held, ended: StepEnded, began: datetime | None, now: datetime) -> None:
-    """A body ended."""
     telemetry, key, outcome = session.home.telemetry, ended.key, ended.outcome
     step = session.run.steps.get(key)
     name = key if step is None else step.step

@@ -129,7 +129,6 @@ class Session:
 
     @property
     def program(self) -> Program:
-        """Its program."""
         return self.machine.program
 
     @property
@@ -139,7 +138,6 @@ class Session:
 
     @property
     def epoch(self) -> int:
-        """Of its lease."""
         return self.machine.epoch
 
     @property

@@ -115,7 +115,6 @@ class Asking:
         return await self.insist(lambda: self.store.refuse(no, answer, epoch=epoch), f"refusing update {event.name}")
 
     async def blobs(self, names: set[str]) -> Mapping[str, bytes]:
-        """Several blobs."""
         return await self.insist(lambda: self.store.get_blobs(names), f"reading {counted(len(names), 'blob')}")
 
 

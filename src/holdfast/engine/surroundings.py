@@ -50,7 +50,6 @@ class WorkerSurroundings:
             raise errors[0]
 
     def resource(self, of: object) -> Any:
-        """The opened resource."""
         return self._resources.get(of)
 
     async def health(self) -> dict[str, Health]:
@@ -67,11 +66,9 @@ class WorkerSurroundings:
         return await self._store.transact(is_async=is_async)
 
     async def put_blob(self, data: bytes) -> str:
-        """Stores bytes."""
         return await self._store.put_blob(data, kind="user")
 
     async def get_blob(self, name: str) -> bytes:
-        """Reads them back."""
         return await self._store.get_blob(name)
 
     async def results(self, runs: Sequence[str]) -> list[bytes]:

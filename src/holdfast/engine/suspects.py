@@ -43,7 +43,6 @@ class Suspects:
         self.trials[row.id] = _Trial(session, timer, noted)
 
     def turned(self, session: Session, draft: Draft) -> None:
-        """A turn is durable."""
         if session.run.id in self.trials and is_progress(draft):
             self._end(session)
 
@@ -60,7 +59,6 @@ class Suspects:
                 self._acquit(name)
 
     def close(self) -> None:
-        """No more trials."""
         for one in self.trials.values():
             one.timer.cancel()
         self.trials.clear()

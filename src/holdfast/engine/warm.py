@@ -26,7 +26,6 @@ class WarmProgram(msgspec.Struct):
     telemetry: Telemetry
 
     def close(self) -> None:
-        """Ends the program."""
         close(self.telemetry, self.program, self.run.id)
 
 
@@ -64,7 +63,6 @@ class WarmPrograms:
         return None
 
     def clear(self) -> None:
-        """Ends all of them."""
         for kept in self.values():
             kept.close()
         self._kept.clear()

@@ -101,7 +101,6 @@ class Wheel:
         self._handle = asyncio.get_running_loop().call_later(min(delay, 3600.0), self.turn)
 
     def close(self) -> None:
-        """Forgets everything."""
         self._heap.clear()
         self._empty = 0
         if self._handle is not None:

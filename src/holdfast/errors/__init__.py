@@ -54,7 +54,7 @@ boundary cross as data (`core.failure`), never as classes named by data.
 
 from __future__ import annotations
 
-from holdfast.errors.root import (
+from holdfast.errors.holdfast_error import (
     HoldfastError,
 )
 from holdfast.errors.run import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holdfast.errors.root import HoldfastError
+from holdfast.errors.holdfast_error import HoldfastError
 
 
 class StoreError(HoldfastError):

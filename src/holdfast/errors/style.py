@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from holdfast.errors.root import HoldfastError
+from holdfast.errors.holdfast_error import HoldfastError
 
 
 class ExpressionFailed(HoldfastError):

@@ -5,7 +5,7 @@
 
 An operator's `Leases.take` and a holder's `Leases.reinstate` are not subject to admission: they are counted, and never
 refused. (What is reinstated was counted by its claim.) The order among runs that may begin is fair by share, see
-`core.shares`. A worker adds what only it knows, its free slots and whether others wait in line (`worker.admission`).
+`core.shares`. A worker adds what only it knows, its free slots and whether others wait in line (`worker.slots`).
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     Epochs alone cannot distinguish the holders of two histories, which exist once a store has lost its last commits (in
     a failover, or with a backup): both continue from the same number.
 
-    `references`: the blobs that the row refers to. `answers`: what becomes of updates. `attributes`: those that change;
+    `references`: the blobs that the row refers to. `answers`: the outcomes of updates. `attributes`: those that change;
     None removes one.
     """
 

@@ -219,3 +219,8 @@ class Leases(Protocol):
     async def workers(self) -> Sequence[WorkerRow]:
         """Every known instance, live ones first, with how many runs each holds."""
         ...
+
+
+async def live_instances(store: Leases) -> frozenset[str]:
+    """The worker instances whose lease has not run out."""
+    return frozenset(worker.instance for worker in await store.workers() if worker.is_live)

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.queue import QueueRules, QueueState, declared_queue, settled_queue
 from holdfast.errors import CorruptJournal, StoreContended
+from holdfast.ports.leases import live_instances
 from holdfast.ports.queues import QueueChange, StoredQueue
 from holdfast.ports.store import Store
 
@@ -54,7 +55,7 @@ async def change_rules(
 
 async def declare_queues(store: Store, queues: Mapping[str, QueueRules], *, instance: str, by: str) -> None:
     """A worker declares these queues."""
-    live = await live_workers(store) if queues else frozenset[str]()
+    live = await live_instances(store) if queues else frozenset[str]()
     for name, rules in queues.items():
         await change_rules(
             store,
@@ -66,11 +67,6 @@ async def declare_queues(store: Store, queues: Mapping[str, QueueRules], *, inst
 
 async def settle_queues(store: Store, names: Iterable[str]) -> None:
     """Applies the rules that live workers declare to these queues: workers may have come and gone."""
-    live = await live_workers(store)
+    live = await live_instances(store)
     for name in names:
         await change_rules(store, name, lambda state: settled_queue(state, live))
-
-
-async def live_workers(store: Store) -> frozenset[str]:
-    """The live instances."""
-    return frozenset(worker.instance for worker in await store.workers() if worker.is_live)

@@ -12,6 +12,7 @@ from holdfast.core.instants import later
 from holdfast.core.schedule import Advance, Definition, ScheduleState, advance, next_look
 from holdfast.errors import CorruptJournal, StoreError
 from holdfast.ports.facts import Trouble
+from holdfast.ports.leases import live_instances
 from holdfast.ports.schedules import Move, StoredSchedule
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Tell
@@ -108,8 +109,3 @@ async def declare(store: Store, definitions: Mapping[str, Definition], *, instan
             step = Advance(state=state, next_at=next_look(name, state, now))
             if await write(store, name, 0 if stored is None else stored.revision, step, now):
                 break
-
-
-async def live_instances(store: Store) -> set[str]:
-    """The live workers."""
-    return {worker.instance for worker in await store.workers() if worker.is_live}

@@ -2,10 +2,11 @@
 
 ::
 
-    machine ── Machine.run, resume ──▶ run ── one state after the other ──▶ states    what each kind of state does
-                                        ├─ journey     where a run is, and its log      └─ attempt    one body, retried
-                                        ├─ end         what a failure comes to
-                                        └─ rollback    undoing what was completed
+    machine ── Machine.run, resume ──▶ alone ── one state after the other ──▶ state_kinds   what each kind does
+                                         ├─ journey     where a run is, and its log         └─ attempt   a body, retried
+                                         ├─ end         what a failure becomes
+                                         └─ rollback    undoing what was completed
 
-It builds on `authoring`, which declares and checks machines and knows nothing of this package.
+It builds on `authoring`, which declares and checks machines and knows nothing of this package. What each kind of state
+means is decided in `authoring.machine.interpretation`, for machines under an app too.
 """

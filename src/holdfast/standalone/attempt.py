@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from holdfast.authoring.machine.bodies import FAILURES
 from holdfast.authoring.machine.breaker import Breaker
+from holdfast.authoring.machine.state_bodies import FAILURES
 from holdfast.core.durations import parse_duration
 from holdfast.core.retry import Retry
 from holdfast.errors import CircuitOpen, InvalidInput, Permanent, RetryAfter, UsageError

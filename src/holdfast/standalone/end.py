@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, NoReturn
 
+from holdfast.authoring.machine.state_failure import state_failed
 from holdfast.core.durations import format_duration
 from holdfast.core.failure import type_name
 from holdfast.errors import CompensationFailed, DeadlineExceeded, RunCancelled, StateFailed
@@ -69,25 +70,5 @@ def _raised(one: Journey, error: BaseException) -> tuple[BaseException, BaseExce
         attempt, error = error.attempt, error.error
     if one.model.options.raises and isinstance(error, one.model.options.raises):
         return error, error.__cause__
-    return state_failed(one, attempt, error), error
-
-
-def state_failed(one: Journey, attempt: int, error: BaseException) -> StateFailed:
-    """The error with its place."""
-    node = one.here
-    label = node.label if node is not None else ""
-    path = one.path_shown()
-    text = f"machine {one.model.name}, run {one.id}: state {label} failed"
-    text += f" at attempt {attempt}" if attempt else ""
-    text += f": {type_name(type(error))}: {error} (path: {' → '.join(path)})"
-    if attempt and node is not None and node.undo is not None:
-        text += f". {label} may have acted and is not undone."
-    return StateFailed(
-        text,
-        machine=one.model.name,
-        state=label,
-        attempt=attempt,
-        path=path,
-        type=type_name(type(error)),
-        message=str(error),
-    )
+    failed = state_failed(one.model, node, attempt, type_name(type(error)), str(error), one.path_shown(), run=one.id)
+    return failed, error

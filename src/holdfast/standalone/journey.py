@@ -50,7 +50,6 @@ class Done:
 
     @staticmethod
     def of(stored: Completed) -> Done:
-        """From the log."""
         return Done(stored.visit, stored.state, stored=stored, is_written=True)
 
 

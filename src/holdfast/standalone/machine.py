@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
-from holdfast.authoring.machine.machine import MachineWorkflow
-from holdfast.standalone import run as alone
+from holdfast.authoring.machine.machine_workflow import MachineWorkflow
+from holdfast.standalone import alone
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.resources import Health

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from holdfast.authoring.machine.bodies import call
+from holdfast.authoring.machine.state_bodies import call
 from holdfast.core.machine_history import ROLLBACK, UNDONE, LogRow
 from holdfast.core.retry import Retry
 from holdfast.errors import HoldfastError, Orphan, StateFailed, StoreError

@@ -20,8 +20,8 @@
 
 from holdfast.testing.fake import Fake
 from holdfast.testing.journal_replay import Problem, ReplayFailed, ReplayReport, replay
-from holdfast.testing.run import SimRun
 from holdfast.testing.sim import Sim
+from holdfast.testing.sim_run import SimRun
 from holdfast.testing.sweep import Finding, SweepFailed, SweepReport, crash_sweep
 
 __all__ = [

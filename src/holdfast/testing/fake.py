@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from msgspec.structs import replace
 
-from holdfast.authoring.machine.machine import MachineWorkflow
+from holdfast.authoring.machine.machine_workflow import MachineWorkflow
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep, step
 from holdfast.authoring.script.workflows import AnyWorkflow

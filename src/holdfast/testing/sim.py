@@ -45,11 +45,11 @@ from holdfast.ports.runs import Filter
 from holdfast.ports.telemetry import Telemetry
 from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
-from holdfast.testing.run import SimRun
+from holdfast.testing.sim_run import SimRun
 from holdfast.testing.virtual_loop import VirtualLoop, refuse_nesting
 from holdfast.worker.heartbeat import Heartbeat
-from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
+from holdfast.worker.worker_options import WorkerOptions
 
 R = TypeVar("R")
 T = TypeVar("T")

@@ -32,7 +32,6 @@ class HeldStep(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def key(self) -> str:
-        """Of its step."""
         return self.started.command.key
 
 

@@ -71,7 +71,7 @@ def _limit_of(error: RetryAfter, spec: StepSpec) -> str:
     name = getattr(error.limit, "name", error.limit)
     if not isinstance(name, str) or name not in spec.limits:
         raise InvalidInput(
-            f"RetryAfter(limit={name!r}): step {spec.name} does not stand under that limit ({spec.where}). "
+            f"RetryAfter(limit={name!r}): step {spec.name} does not use that limit ({spec.where}). "
             f"Its limits: {', '.join(spec.limits) or 'none'}."
         )
     return name

@@ -46,7 +46,6 @@ def blobs_named(turns: Iterable[Turn]) -> set[str]:
 
 
 def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
-    """The event with its payload inline."""
     if isinstance(event, e.Adopted):
         facts: Any = tuple(inline(fact, blobs) for fact in event.facts)
         return e.Adopted(facts=facts)

@@ -9,6 +9,7 @@ import msgspec
 
 from holdfast.core.limit import LimitState, Rule, declared_rule
 from holdfast.errors import CorruptJournal, LimitNotFound, StoreContended
+from holdfast.ports.leases import live_instances
 from holdfast.ports.limits import StoredLimit
 from holdfast.ports.store import Store
 
@@ -51,7 +52,7 @@ async def declare(store: Store, rules: Mapping[str, Rule], *, instance: str) -> 
     """Declares the limits of a worker's steps. An unchanged one costs one read."""
     if not rules:
         return
-    live = {worker.instance for worker in await store.workers() if worker.is_live}
+    live = await live_instances(store)
     for name, rule in rules.items():
         for _ in range(TRIES):
             stored = await store.limit(name)

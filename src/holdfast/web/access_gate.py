@@ -149,7 +149,6 @@ def cookie_name(headers: Mapping[str, str]) -> str:
 
 
 def cookie_of(headers: Mapping[str, str], name: str) -> str:
-    """The cookie of that name."""
     for pair in headers.get("cookie", "").split(";"):
         key, _, value = pair.strip().partition("=")
         if key == name:

@@ -10,7 +10,6 @@ from starlette.responses import Response
 
 
 def encode(value: Any) -> bytes:
-    """An answer as JSON."""
     return msgspec.json.encode(value)
 
 

@@ -12,7 +12,7 @@ from holdfast.client.batches import Batch, get_batch
 from holdfast.client.items import Item
 from holdfast.core.status import Status
 from holdfast.errors import Conflict
-from holdfast.web.acts import ReasonBody, RetryBody
+from holdfast.web.act_routes import ReasonBody, RetryBody
 from holdfast.web.answers import json_response
 from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem

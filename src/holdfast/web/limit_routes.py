@@ -10,7 +10,7 @@ from holdfast.client import limits
 from holdfast.client.audit import audited
 from holdfast.client.limits import BusyLineView, LimitView
 from holdfast.core.ids import check_text
-from holdfast.web.acts import Body, ReasonBody
+from holdfast.web.act_routes import Body, ReasonBody
 from holdfast.web.handler_call import Call
 
 RECENT = 1.0

@@ -34,7 +34,6 @@ class Sessions:
         return f"{told}.{self._signature(told)}", expires
 
     def find(self, cookie: str, known: Iterable[Token]) -> tuple[Token, datetime] | None:
-        """The token of a cookie."""
         told, _, signature = cookie.rpartition(".")
         if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(told).encode()):
             return None

@@ -40,7 +40,6 @@ class Query:
                 raise Problem(400, "BadRequest", "the query string holds a NUL")
 
     def names(self) -> set[str]:
-        """The names that were given."""
         return {name for name, _ in self._pairs}
 
     def all(self, name: str) -> list[str]:
@@ -64,7 +63,6 @@ class Query:
         return int(text)
 
     def flag(self, name: str) -> bool:
-        """True or false."""
         text = self.text(name, "false").lower()
         if text not in {"true", "false", "1", "0"}:
             raise Problem(400, "BadRequest", f"{name}={text!r}: true or false")

@@ -12,7 +12,7 @@ from holdfast.client.queues import QueueView
 from holdfast.core.ids import check_text
 from holdfast.core.status import Status
 from holdfast.ports.runs import Filter
-from holdfast.web.acts import Body, ReasonBody
+from holdfast.web.act_routes import Body, ReasonBody
 from holdfast.web.handler_call import Call
 
 CAP = 10_000

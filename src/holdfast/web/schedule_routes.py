@@ -14,10 +14,10 @@ from holdfast.client.schedules import ScheduleHandle, ScheduleView, view_of
 from holdfast.core.ids import check_text
 from holdfast.core.plurals import counted
 from holdfast.errors import CorruptJournal, InvalidInput
+from holdfast.ports.leases import live_instances
 from holdfast.ports.runs import Filter
-from holdfast.schedules.due import live_instances
 from holdfast.schedules.slot_run import ATTRIBUTE
-from holdfast.web.acts import Body, ReasonBody
+from holdfast.web.act_routes import Body, ReasonBody
 from holdfast.web.handler_call import Call
 from holdfast.web.queries import read_instant
 from holdfast.web.run_routes import run_json

@@ -69,7 +69,6 @@ class Serving:
 
     @property
     def url(self) -> str:
-        """Its address."""
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}/"
 

@@ -36,7 +36,6 @@ class Service:
         return await self.app.client()
 
     def forget(self, key: Any) -> None:
-        """Drops a cached answer."""
         self._kept.pop(key, None)
 
     async def kept(self, key: Any, ask: Callable[[], Awaitable[T]], seconds: float = KEPT) -> T:

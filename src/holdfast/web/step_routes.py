@@ -9,7 +9,7 @@ import msgspec
 
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.client.inspect.graph import graph_object
-from holdfast.client.inspect.steps import read_step
+from holdfast.client.inspect.step_details import read_step
 from holdfast.client.inspect.story import read_story
 from holdfast.errors import DefinitionError, InvalidId, InvalidInput
 from holdfast.web.handler_call import Call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.web import act_routes as acts
 from holdfast.web import (
-    acts,
     batch_routes,
     fleet,
     limit_routes,
@@ -18,7 +18,7 @@ from holdfast.web import (
     stream_routes,
     streams,
 )
-from holdfast.web.bulk import BulkBody, bulk
+from holdfast.web.bulk_routes import BulkBody, bulk
 from holdfast.web.openapi import document
 from holdfast.web.queries import ERROR, FILTERS
 from holdfast.web.routes import BASE, Handler, Method, Route

@@ -96,15 +96,12 @@ class GivenTokens:
         self._tokens = {token.id: token for token in tokens}
 
     def tokens(self) -> Iterable[Token]:
-        """All tokens."""
         return tuple(self._tokens.values())
 
     def add(self, token: Token) -> None:
-        """One more."""
         self._tokens[token.id] = token
 
     def revoke(self, id: str) -> None:
-        """Revokes a token."""
         self._tokens.pop(id, None)
 
 
@@ -115,7 +112,6 @@ class JoinedTokens:
         self._sources = sources
 
     def tokens(self) -> Iterable[Token]:
-        """All tokens."""
         return tuple(token for source in self._sources for token in source.tokens())
 
 

@@ -114,7 +114,6 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._run, name="holdfast-heartbeat", daemon=True)
 
     def start(self) -> None:
-        """Begins to beat."""
         self._thread.start()
 
     def stop(self) -> None:
@@ -177,7 +176,6 @@ class Heartbeat:
         return self._pause()
 
     def end(self) -> None:
-        """No more beats."""
         self._heart.close()
 
     def time(self) -> float:

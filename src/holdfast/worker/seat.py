@@ -14,8 +14,8 @@ from holdfast.ports.leases import Beat, Claims, WorkerRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
 from holdfast.worker.heartbeat import Heartbeat
-from holdfast.worker.options import WorkerOptions
 from holdfast.worker.slots import Admission
+from holdfast.worker.worker_options import WorkerOptions
 
 
 class Passes(Protocol):

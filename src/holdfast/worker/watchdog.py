@@ -38,7 +38,6 @@ class Watchdog:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops watching."""
         self._stop.set()
         if self._handle is not None:
             self._handle.cancel()

@@ -47,15 +47,15 @@ from holdfast.queues.rulebook import declare_queues
 from holdfast.worker.claim_loop import claim_until_stopped
 from holdfast.worker.granted_claims import Granted
 from holdfast.worker.heartbeat import Heartbeat
-from holdfast.worker.hints import Hints
 from holdfast.worker.line_loop import rules_of, tend_until_stopped
-from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queues import settle_until_stopped
 from holdfast.worker.schedules import fire_until_stopped
 from holdfast.worker.slots import Admission
+from holdfast.worker.store_hints import Hints
 from holdfast.worker.sweep_loop import sweep_until_stopped
 from holdfast.worker.watch_loop import watch_until_stopped
 from holdfast.worker.watchdog import Watchdog
+from holdfast.worker.worker_options import WorkerOptions
 
 SHORT = timedelta(seconds=5)
 """A lease below this is compared with the store's answering time."""
@@ -126,7 +126,6 @@ class Worker:
 
     @property
     def free(self) -> int:
-        """Slots without a run."""
         return self.options.concurrency - self.engine.busy
 
     async def start(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from benchmarks import program
 from holdfast import workflow
-from holdfast.cli.demo import app as demo_app
+from holdfast.cli.demo import demo_app
 from holdfast.lint import lint
 from holdfast.lint.lint_finding import SUMMARIES
 from tests.lab.levels import Effort

@@ -26,7 +26,7 @@ from holdfast.authoring.script.named import named_by
 from holdfast.core.specs import Settings
 from holdfast.ports.store import Store
 from holdfast.upkeep.sweep import sweep
-from holdfast.worker.options import WorkerOptions
+from holdfast.worker.worker_options import WorkerOptions
 from tests.lab.sim import faults as drawing
 from tests.lab.sim import scenario as casting
 from tests.lab.sim.clients import Clients

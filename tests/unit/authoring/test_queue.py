@@ -8,7 +8,7 @@ from holdfast import App, Queue
 from holdfast.core.queue import QueueRules
 from holdfast.core.rate import Rate
 from holdfast.errors import DefinitionError, InvalidId, InvalidQueue
-from holdfast.worker.options import worker_options
+from holdfast.worker.worker_options import worker_options
 
 
 def test_a_queue_keeps_its_rules() -> None:

@@ -16,9 +16,9 @@ import pydantic
 import pytest
 
 from holdfast.authoring.flow.builder_references import tree_of
+from holdfast.authoring.flow.call_targets import encoded_arguments
 from holdfast.authoring.flow.evaluation import evaluate
 from holdfast.authoring.flow.expressions import Text, Value
-from holdfast.authoring.flow.targets import encoded_arguments
 from holdfast.core.budget import MAX_PAYLOAD
 from holdfast.core.guards import is_dict, is_list
 from holdfast.core.payload import Arguments, Shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.keys import Keys
+from holdfast.core.call_keys import Keys
 
 few = st.sampled_from(["a", "b", "a:1", "a:2", "a:1:1", "b:1", "a^2", "a^3", "a:1^2", ":1", "^2"])
 calls = st.lists(few | st.text(min_size=1, max_size=3), max_size=30)

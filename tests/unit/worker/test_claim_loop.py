@@ -13,7 +13,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.ports.leases import Beat
 from holdfast.worker.claim_loop import quiet_seconds
-from holdfast.worker.options import WorkerOptions
+from holdfast.worker.worker_options import WorkerOptions
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 POLL, TTL = timedelta(seconds=1), timedelta(seconds=15)

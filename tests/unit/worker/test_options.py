@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidInput
-from holdfast.worker.options import worker_options
+from holdfast.worker.worker_options import worker_options
 
 
 @pytest.mark.parametrize(

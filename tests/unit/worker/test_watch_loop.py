@@ -14,8 +14,8 @@ from holdfast.client import waiters
 from holdfast.client.waiters import Waiting
 from holdfast.ports.store import OTHERS
 from holdfast.worker import watch_loop
-from holdfast.worker.options import WorkerOptions
 from holdfast.worker.watch_loop import Looks
+from holdfast.worker.worker_options import WorkerOptions
 
 AN_HOUR = timedelta(hours=1)
 

@@ -45,4 +45,4 @@ def decoded(manager: str, key: str | bytes, value: bytes, kind: type[S]) -> S:
     try:
         return msgspec.json.decode(value, type=kind)
     except (msgspec.ValidationError, msgspec.DecodeError) as error:
-        raise StoreUnavailable(f"{manager}: the key {key!r} was written by something else: {error}") from error
+        raise StoreUnavailable(f"{manager}: the key {key!r} was written by other software: {error}") from error

@@ -241,7 +241,6 @@ class SqlDesk(Desk):
         return [(name, key) for (key,) in self._ask(self._sql.lines_of_limit, (name,))]
 
     def limit(self, name: str) -> StoredLimit | None:
-        """The limit of that name."""
         rows = self._ask(self._sql.limit, (name,))
         return stored_limit(rows[0]) if rows else None
 

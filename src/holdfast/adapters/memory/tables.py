@@ -181,7 +181,6 @@ class Tables:
     """For each run: the dead instance it was last freed from, and what that death added to its counters."""
 
     def run(self, run_id: str) -> RunRow | None:
-        """The run of that id."""
         no = self.numbers.get(run_id)
         return None if no is None else self.runs[no]
 

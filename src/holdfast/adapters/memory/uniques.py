@@ -27,7 +27,7 @@ def holder_of(tables: Tables, new: NewRun) -> RunRow | None:
 
 
 def met(transaction: Transaction, holder: RunRow, new: NewRun) -> Joined | Existing | None:
-    """What becomes of a start whose value that run has; None: a run is made all the same."""
+    """The outcome of a start whose value that run has; None: a new run is made anyway."""
     if gives_way(holder, new):
         return None
     if join(transaction, holder, new):

@@ -109,7 +109,6 @@ class Connection:
         return link
 
     async def close(self) -> None:
-        """Closes the link."""
         link, self._link = self._link, None
         if link is not None:
             await link.close()

@@ -81,7 +81,7 @@ def parse_address(text: str) -> Address:
         ) from None
     numbers = {str(given[name]).count(",") + 1 for name in _PLACES if name in given} - {1}
     if len(numbers) > 1:
-        raise InvalidInput(f"{without_secrets(base)!r}: give every server a port, or give one port for all.")
+        raise InvalidInput(f"{without_secrets(base)!r}: give each server a port, or one port for all of them.")
     connecting = {**_TCP, **(_OF_SEVERAL if numbers else {}), **given}
     connecting["client_encoding"] = "utf8"  # as values are sent, whatever else the role prefers
     return Address(without_secrets(text), schema, connecting, _YES_OR_NO[notices])

@@ -55,6 +55,5 @@ class PostgresHeart:
         return Beat(instant(moment), has_lapsed, orphaned, *map(maybe_instant, times))
 
     def close(self) -> None:
-        """Closes the connection."""
         with self._lock:
             self._link.drop()

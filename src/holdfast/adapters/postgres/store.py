@@ -394,7 +394,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise StoreRefused(
-                f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
+                f"the store {self.url} was opened by process {self._pid} and cannot be used in the forked child "
                 f"{os.getpid()}: two processes cannot share a connection. Open the store again in the child, as an "
                 "App does by itself, and get runs from that: app.get(…)."
             )

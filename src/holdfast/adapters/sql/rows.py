@@ -286,7 +286,6 @@ def queue_of(row: Any) -> StoredQueue:
 
 
 def backlog_row(row: Any) -> Backlog:
-    """The backlog in a row of `BACKLOG`."""
     workflow, version, queue, count, oldest, since = row
     return Backlog(
         workflow=workflow, version=version, queue=queue, count=count, oldest=oldest, since=nearest_instant(since)

@@ -36,7 +36,6 @@ def kind_of(connection: apsw.Connection, name: str) -> BlobKind | None:
 
 
 def known(connection: apsw.Connection, names: Iterable[str]) -> set[str]:
-    """The names that have a blob."""
     return {name for name in names if kind_of(connection, name) is not None}
 
 

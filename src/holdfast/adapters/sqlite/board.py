@@ -57,7 +57,6 @@ class Board:
 
     @property
     def store(self) -> Path:
-        """The store's file."""
         return self._path
 
     def is_empty(self) -> bool:

@@ -66,7 +66,6 @@ class QueueGate:
 
     @property
     def has_line(self) -> bool:
-        """Whether runs wait."""
         return self._transaction.row(sql.IS_AT_GATE, (self._queue,)) is not None
 
     def _admitted(self) -> list[Pick[Candidate]]:

@@ -40,6 +40,5 @@ class SqliteHeart:
         return beat
 
     def close(self) -> None:
-        """Closes the connection."""
         with self._lock:
             self._link.drop()

@@ -355,7 +355,7 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
     def _check_process(self) -> None:
         if os.getpid() != self._pid:
             raise StoreRefused(
-                f"the store {self.url} was opened by process {self._pid} and cannot be used in its forked child "
+                f"the store {self.url} was opened by process {self._pid} and cannot be used in the forked child "
                 f"{os.getpid()}: SQLite's locks are not inherited. Open it in the child only, or close it "
                 "before the fork."
             )

@@ -44,7 +44,6 @@ class Transaction:
         return rows[0] if rows else None
 
     def rows(self, statement: str, values: Bindings = ()) -> list[Any]:
-        """All rows."""
         return fetch(self.connection, statement, values)
 
     def hint(self, run: str) -> None:

@@ -20,11 +20,9 @@ class HookListener:
         self.name: str = type(hook).__name__
 
     def wanted(self) -> frozenset[type[Fact]]:
-        """All kinds."""
         return _ALL
 
     def on(self, fact: Fact) -> None:
-        """Tells the hook."""
         self._hook.on(fact)
 
 

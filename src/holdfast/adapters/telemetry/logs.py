@@ -61,7 +61,6 @@ class Log:
         return frozenset(kind for kind, x in LINES.items() if logging.getLogger(x.logger).isEnabledFor(x.level))
 
     def on(self, fact: t.Fact) -> None:
-        """Logs the fact."""
         line = LINES[type(fact)]
         said = line.args(fact)
         if not isinstance(said, Words):

@@ -8,9 +8,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any, assert_never
 
 from holdfast.authoring.flow.approval import approval
+from holdfast.authoring.flow.call_targets import ChildTarget, Target
 from holdfast.authoring.flow.evaluation import evaluate
 from holdfast.authoring.flow.flow_definition import Approve, Each, FlowStep, Invoke, Sleep, Wait
-from holdfast.authoring.flow.targets import ChildTarget, Target
 from holdfast.authoring.script.calls import NO_DEFAULT, SleepCall, WaitCall
 from holdfast.authoring.script.place import Place
 from holdfast.core.durations import parse_duration

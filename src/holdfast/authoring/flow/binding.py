@@ -12,14 +12,14 @@ from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
-from holdfast.authoring.flow.arguments import FlowArguments, FlowOutput
+from holdfast.authoring.flow.call_targets import ChildTarget, StepTarget, Target
 from holdfast.authoring.flow.circles import circle
+from holdfast.authoring.flow.flow_arguments import FlowArguments, FlowOutput
 from holdfast.authoring.flow.flow_definition import Approve, Definition, FlowStep, Invoke, Sleep, Wait
 from holdfast.authoring.flow.flow_order import Plan, plan_of
 from holdfast.authoring.flow.flow_program import Driver
 from holdfast.authoring.flow.format import definition_from
 from holdfast.authoring.flow.schema_checks import can_check
-from holdfast.authoring.flow.targets import ChildTarget, StepTarget, Target
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.sagas import Saga
 from holdfast.authoring.script.steps import AnyStep

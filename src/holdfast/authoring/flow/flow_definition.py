@@ -188,7 +188,6 @@ class Definition:
 
     @cached_property
     def by_name(self) -> Mapping[str, FlowStep]:
-        """The steps by name."""
         return MappingProxyType({step.name: step for step in self.steps})
 
     @cached_property

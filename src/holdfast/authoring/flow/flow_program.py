@@ -15,18 +15,18 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from holdfast.authoring.flow.actions import Performer
+from holdfast.authoring.flow.call_targets import StepTarget
 from holdfast.authoring.flow.evaluation import evaluate, is_true
 from holdfast.authoring.flow.expressions import Expression, Fields, Items, references
 from holdfast.authoring.flow.flow_definition import Invoke
 from holdfast.authoring.flow.flow_order import Node, Plan
 from holdfast.authoring.flow.schema_checks import check_output
-from holdfast.authoring.flow.targets import StepTarget
 from holdfast.authoring.script.verdicts import marked
 from holdfast.core.plurals import counted
 from holdfast.errors import FlowFailed, HoldfastError, RunFailed, StepFailed
 
 if TYPE_CHECKING:
-    from holdfast.authoring.flow.targets import Target
+    from holdfast.authoring.flow.call_targets import Target
     from holdfast.authoring.script.script_program import ScriptProgram
 
 AT_ONCE = 100

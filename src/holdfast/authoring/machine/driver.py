@@ -13,12 +13,13 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.machine.bodies import due_at
 from holdfast.authoring.machine.interpretation import each_item, in_windows, polled
 from holdfast.authoring.machine.marks import ItemOutcome
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.shapes import NextShape, Parts
-from holdfast.authoring.machine.steps import StateSteps
+from holdfast.authoring.machine.state_bodies import due_at
+from holdfast.authoring.machine.state_failure import state_failed
+from holdfast.authoring.machine.state_steps import StateSteps
 from holdfast.authoring.script.calls import SleepCall
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.definition_errors import code_of
@@ -31,7 +32,7 @@ from holdfast.core import events as e
 from holdfast.core.payload import Arguments, Shape, hash_of
 from holdfast.core.retry import Retry
 from holdfast.core.specs import Part, WorkflowSpec
-from holdfast.errors import InvalidState, StateFailed, StepFailed
+from holdfast.errors import InvalidState, StepFailed
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.calls import StepCall
@@ -285,17 +286,4 @@ class Driver:
         attempt = error.attempts if isinstance(error, StepFailed) else 1
         kind = error.type if isinstance(error, StepFailed) else type(error).__name__
         message = error.message if isinstance(error, StepFailed) else str(error)
-        text = f"machine {self._model.name}: state {node.label} failed at attempt {attempt}: {kind}: {message}"
-        text += f" (path: {' → '.join(self._path[-50:])})"
-        if node.undo is not None:
-            text += f". {node.label} may have acted and is not undone."
-        failed = StateFailed(
-            text,
-            machine=self._model.name,
-            state=node.label,
-            attempt=attempt,
-            path=self._path,
-            type=kind,
-            message=message,
-        )
-        return marked(failed)
+        return marked(state_failed(self._model, node, attempt, kind, message, self._path))

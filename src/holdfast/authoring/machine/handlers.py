@@ -77,7 +77,6 @@ def as_retry(retry: Retry | int | None) -> Retry | None:
 
 
 def as_duration(value: Duration | None, what: str) -> timedelta | None:
-    """A duration, or None."""
     return None if value is None else parse_duration(value, what=what)
 
 

@@ -60,7 +60,6 @@ class States:
         return label in self._by_label
 
     def class_of(self, label: str) -> type | None:
-        """The class of that label."""
         return self._by_label.get(label)
 
     def tag(self, state: Any, path: str = "") -> bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast.authoring.machine.model import Model
-from holdfast.authoring.machine.steps import StateSteps
+from holdfast.authoring.machine.state_steps import StateSteps
 from holdfast.authoring.script.context import require_program
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.retry import Retry

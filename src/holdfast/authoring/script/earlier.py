@@ -20,7 +20,7 @@ from holdfast.core import events as e
 from holdfast.core.payload import Arguments, hash_of
 
 if TYPE_CHECKING:
-    from holdfast.core.keys import Keys
+    from holdfast.core.call_keys import Keys
     from holdfast.core.passes import Beginning, Memo
 
 

@@ -20,7 +20,7 @@ from holdfast.authoring.script.recorded_turns import ADVICE, Cursor, is_same, sa
 from holdfast.authoring.script.timers import Timers, later
 from holdfast.core import commands as c
 from holdfast.core import events as e
-from holdfast.core.keys import Keys
+from holdfast.core.call_keys import Keys
 from holdfast.core.passes import Beginning, Memo
 from holdfast.core.payload import Arguments, Shape
 from holdfast.core.redaction import NOTHING_HIDDEN, Redaction

@@ -264,7 +264,6 @@ class DurableLoop(Refusals):
         return self.now
 
     def create_future(self) -> DurableFuture[Any]:
-        """A numbered future."""
         caller = caller_frame(1)
         _tasks.refuse_unordered_wait(caller)
         _tasks.refuse_foreign(caller)

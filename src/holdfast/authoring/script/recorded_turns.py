@@ -130,7 +130,6 @@ class Cursor:
         return turn
 
     def next_input(self) -> e.AnyEvent | None:
-        """The next input of this turn."""
         if self._taken >= self._border:
             return None
         event = self._row[self._taken]

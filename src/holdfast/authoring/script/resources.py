@@ -90,7 +90,6 @@ def resources_named_by(
 
 
 def resources_among(values: Iterable[Any]) -> list[Resource[Any]]:
-    """The values that are resources."""
     return [value for value in values if _is_resource(value)]
 
 

@@ -51,12 +51,10 @@ class Saga:
     def __exit__(self, *_: object) -> None: ...
 
     def open(self) -> None:
-        """Enters the scope."""
         self._parent = current_scope.get()
         self._token = current_scope.set(self._scope)
 
     def leave(self) -> None:
-        """Leaves the scope."""
         if self._token is not None:
             current_scope.reset(self._token)
 

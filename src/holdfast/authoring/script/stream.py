@@ -92,10 +92,10 @@ class SyncStream(Sent[T]):
 def _flushing(stream: Sent[T]) -> StepScope:
     verb = f"{stream!r}.flush()"
     if find_program() is not None:
-        raise NotAllowedHere(f"{verb} is for steps. In a workflow parts are written with its turn: leave it out.")
+        raise NotAllowedHere(f"{verb} is for steps. A workflow's parts are written with its turn: leave it out.")
     scope = running_step.get()
     if scope is None:
-        raise NotInRun(f"{verb} works in a step of a run; here there is none")
+        raise NotInRun(f"{verb} works only in a step of a run")
     in_plain_step(scope, verb)
     return scope
 

@@ -29,7 +29,6 @@ class Timers:
         heapq.heappush(self._heap, (until, self._made, key))
 
     def drop(self, key: str) -> None:
-        """Drops a timer."""
         self._by_key.pop(key, None)
 
     def take(self, key: str) -> tuple[datetime, Timer | None] | None:

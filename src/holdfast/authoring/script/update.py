@@ -197,7 +197,6 @@ _LATE: Any = _Late()
 
 
 def checked_check(check: Any, what: str) -> Check | None:
-    """A function, or none."""
     if check is not None and not callable(check):
         raise DefinitionError(f"{what}: check= takes a function that returns why a question is refused, not {check!r}")
     return cast("Check | None", check)

@@ -252,7 +252,7 @@ def heartbeat(progress: Any = None) -> None:
         if not scope.is_cancelled:
             return
         scope.surroundings.take_progress(scope.run, scope.key)  # cancelled meanwhile: nothing else removes the note
-    raise asyncio.CancelledError(f"run {scope.run}: step {scope.key} is no longer waited for; let its body end")
+    raise asyncio.CancelledError(f"run {scope.run}: step {scope.key} is no longer needed; let its body end")
 
 
 def in_step(verb: str) -> StepScope:
@@ -273,7 +273,6 @@ class RunLogger(logging.LoggerAdapter[logging.Logger]):
         return (program is None or not program.is_quiet) and self.logger.isEnabledFor(level)
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Adds the run's fields."""
         fields: dict[str, Any] = {}
         program = find_program()
         scope = running_step.get() if program is None else None

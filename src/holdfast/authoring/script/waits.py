@@ -75,7 +75,6 @@ class Waits:
         return WAITING
 
     def future(self, key: str) -> asyncio.Future[Any]:
-        """What a wait awaits."""
         self._futures[key] = future = self._program.loop.outcome_future()
         return future
 

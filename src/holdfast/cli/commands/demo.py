@@ -15,9 +15,9 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 
 if TYPE_CHECKING:
+    from holdfast.cli.demo.demo_stage import Stage
+    from holdfast.cli.demo.demo_story import Plan, Shown
     from holdfast.cli.demo.screen import Screen
-    from holdfast.cli.demo.stage import Stage
-    from holdfast.cli.demo.story import Plan, Shown
     from holdfast.cli.demo.verdict import Recorded
 
 ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
@@ -36,7 +36,7 @@ def command(seed: int | None, is_fast: bool, has_page: bool, is_opening: bool, i
     worker process, which is killed with SIGKILL. At the end the journal is compared with a ledger of what the steps
     really did. Exit code 0: the result is right, and no step recorded as completed ran again.
     """
-    from holdfast.cli.demo.story import plan_for
+    from holdfast.cli.demo.demo_story import plan_for
 
     if not hasattr(signal, "SIGKILL"):
         raise click.UsageError("the demo kills a process with SIGKILL, which this system does not have")
@@ -55,8 +55,8 @@ def command(seed: int | None, is_fast: bool, has_page: bool, is_opening: bool, i
 
 
 async def _demo(plan: Plan, out: Output, *, has_page: bool, is_opening: bool) -> int:
+    from holdfast.cli.demo.demo_stage import Stage
     from holdfast.cli.demo.screen import SilentScreen, screen_for
-    from holdfast.cli.demo.stage import Stage
 
     task, loop = asyncio.current_task(), asyncio.get_running_loop()
     assert task is not None
@@ -77,7 +77,7 @@ async def _demo(plan: Plan, out: Output, *, has_page: bool, is_opening: bool) ->
 
 
 async def _show(plan: Plan, stage: Stage, screen: Screen) -> Shown:
-    from holdfast.cli.demo.story import Story
+    from holdfast.cli.demo.demo_story import Story
 
     with screen:
         return await Story(plan, stage, screen).tell()

@@ -115,13 +115,11 @@ class Page:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        """Starts the process."""
         env = {**os.environ, "HOLDFAST_HTTP_SESSION_KEY": self._secret}
         self._process = _started("dashboard", [*self._words, *self._first], env)
         self._first = ["--no-link"]
 
     def end(self) -> None:
-        """Ends the process."""
         if self._process is not None:
             _end(self._process)
 

@@ -58,10 +58,12 @@ def resume(name: str, target: str | None, url: str | None, is_json: bool, actor:
 
 @command.command("set", cls=HoldfastCommand)
 @_NAME
-@click.option("--at-once", metavar="N|none", help="Maximum runs that have begun and not ended.")
-@click.option("--per-worker", metavar="N|none", help="Maximum such runs per worker.")
-@click.option("--rate", metavar="RATE|none", help="Maximum runs that begin per time, such as 100/m.")
-@click.option("--share", "shares", multiple=True, metavar="SHARE=WEIGHT", help="Weight of a share. Repeatable.")
+@click.option("--at-once", metavar="N|none", help="Maximum active runs: begun and not ended.")
+@click.option("--per-worker", metavar="N|none", help="Maximum active runs of each worker.")
+@click.option("--rate", metavar="RATE|none", help="Maximum rate at which runs begin, such as 100/m.")
+@click.option(
+    "--share", "shares", multiple=True, metavar="SHARE=WEIGHT", help="Weight of a share, such as gold=3. Repeatable."
+)
 @click.option("--share-at-once", metavar="N|none", help="Like --at-once, for each share.")
 @click.option("--parked", type=click.Choice(["holds", "frees"]), help="Whether a run that only waits keeps its place.")
 @store_options()

@@ -50,14 +50,18 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput
 @click.option(
     "--debounce",
     type=duration,
-    help="With --unique: begin when no start with the value has come for this long; the last input wins.",
+    help="With --unique: begin when no start with the value has arrived for this long; the last input wins.",
 )
-@click.option("--max-wait", type=duration, help="With --debounce: begin this long after the first start at the latest.")
+@click.option("--max-wait", type=duration, help="With --debounce: latest time to begin, counted from the first start.")
 @click.option("--delay", type=duration, help="Start later.")
 @click.option("--deadline", type=moment, metavar="DURATION|INSTANT", help="Latest time for the run to end.")
 @click.option("--queue", default="default", show_default=True, metavar="NAME")
-@click.option("--priority", type=int, default=0, show_default=True, help="Higher runs first within its share.")
-@click.option("--share", metavar="SHARE", help="What it competes as in its queue, such as a tenant. [its workflow]")
+@click.option(
+    "--priority", type=int, default=0, show_default=True, help="Priority: higher runs first within its share."
+)
+@click.option(
+    "--share", metavar="SHARE", help="Group that it competes as in its queue, such as a tenant. [its workflow]"
+)
 @click.option(
     "--attribute",
     "attributes",

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.app import App
-from holdfast.cli.demo import app as demo_app
-from holdfast.cli.demo.stage import Stage
+from holdfast.cli.demo import demo_app
+from holdfast.cli.demo.demo_stage import Stage
 from holdfast.config import Configuration
 from holdfast.doors import web
 

@@ -89,7 +89,6 @@ class PlainScreen:
         """Shows nothing: steps are shown when they have ended."""
 
     def write(self, text: str = "", *, hang: int = 0, style: str = "") -> None:
-        """A line of prose."""
         for part in textwrap.wrap(one_line(text), 80, subsequent_indent=" " * hang) or [""]:
             self._put(part)
 
@@ -147,7 +146,6 @@ class MovingScreen:
         self._live.refresh()
 
     def write(self, text: str = "", *, hang: int = 0, style: str = "") -> None:
-        """A line of prose."""
         for part in textwrap.wrap(one_line(text), max(20, self._width), subsequent_indent=" " * hang) or [""]:
             self._print((part, style))
 

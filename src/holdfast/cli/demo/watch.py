@@ -33,7 +33,6 @@ class Watch:
         """The worker that advances the order or its child, or did last."""
 
     async def look(self) -> None:
-        """Shows what is new."""
         store = self._client.store
         rows = [row for run, seen in self._seen.items() for row in await store.history(run, after_seq=seen)]
         for row in sorted(rows, key=lambda row: row.seq):

@@ -7,24 +7,20 @@ from holdfast.core.status import Status
 
 
 def cancelled(before: RunView, after: RunView) -> str:
-    """After a cancel."""
     if before.status is Status.CANCELLED:
         return "it was already cancelled"
     return "" if after.status.is_terminal else "cancelling; it ends after its clean-up"
 
 
 def killed(before: RunView, after: RunView) -> str:
-    """After a kill."""
     return "it had already ended" if before.status.is_terminal else ""
 
 
 def paused(before: RunView, after: RunView) -> str:
-    """After a pause."""
     if before.status is Status.PAUSED:
         return "it was already paused"
     return "" if after.status is Status.PAUSED else "pausing; its worker pauses it when its running steps end"
 
 
 def resumed(before: RunView, after: RunView) -> str:
-    """After a resume."""
     return "" if before.status is Status.PAUSED else "it was not paused: nothing changed"

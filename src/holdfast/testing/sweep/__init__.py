@@ -18,6 +18,6 @@
 """
 
 from holdfast.testing.sweep.crash_sweep import crash_sweep
-from holdfast.testing.sweep.report import Finding, SweepFailed, SweepReport
+from holdfast.testing.sweep.sweep_report import Finding, SweepFailed, SweepReport
 
 __all__ = ["Finding", "SweepFailed", "SweepReport", "crash_sweep"]

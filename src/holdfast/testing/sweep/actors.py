@@ -40,8 +40,8 @@ from holdfast.testing.sweep.stage import Execution, Stage
 from holdfast.testing.sweep.transaction_steps import Joined, joined
 from holdfast.testing.sweep.watched_program import WatchedProgram
 from holdfast.turn.outcome import Outcome
-from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
+from holdfast.worker.worker_options import WorkerOptions
 
 HOPS = 50
 """Passes of the event loop for which a late outcome waits, so that those of the same moment come first."""

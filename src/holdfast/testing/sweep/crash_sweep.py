@@ -23,7 +23,7 @@ from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.performance import Performance, Performed, Play, Sent
 from holdfast.testing.sweep.points import Point, parse, said
 from holdfast.testing.sweep.reachable import effective_functions, reached, replayed_functions
-from holdfast.testing.sweep.report import Finding, SweepReport
+from holdfast.testing.sweep.sweep_report import Finding, SweepReport
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidInput, UsageError
 from holdfast.testing.sweep.final_state import Ending, journal_lines
 from holdfast.testing.sweep.performance import ROOT, Performed
 from holdfast.testing.sweep.points import MEANING, Point, said
-from holdfast.testing.sweep.report import Finding
+from holdfast.testing.sweep.sweep_report import Finding
 
 MOST = 6
 """Differences that a finding lists."""

@@ -28,5 +28,5 @@ def test_what_was_renewed_just_now_is_fresh() -> None:
 def test_a_value_of_other_software_is_named() -> None:
     """Contract: with manager and key."""
     assert decoded("NATS", "k", b'{"seen_at": null, "ttl": 3}', Heard) == Heard(None, 3.0)
-    with pytest.raises(StoreUnavailable, match="NATS: the key 'k' was written by something else"):
+    with pytest.raises(StoreUnavailable, match="NATS: the key 'k' was written by other software"):
         decoded("NATS", "k", b"hello", Heard)

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 from holdfast import Again, Machine, More
 from holdfast.authoring.layout import HEIGHT, Box, lay_out
-from holdfast.authoring.machine.diagram import box_of
+from holdfast.authoring.machine.machine_diagram import box_of
 from tests.unit.authoring.machine.stage import A, B, C, D, End
 
 SVG = "{http://www.w3.org/2000/svg}"

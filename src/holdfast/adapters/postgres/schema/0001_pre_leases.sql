@@ -1,4 +1,4 @@
--- Functions of the leases: who is alive, what a claim takes, what is given back.
+-- Functions of leases: which workers are alive, what a claim takes, what is released.
 --
 -- A lease is judged by the server's clock alone, read once into a variable: a bare clock_timestamp() in a condition is
 -- volatile and would keep an index from being used. `given_boot` and `given_second` are null but under a clock that
@@ -14,7 +14,7 @@ CREATE OR REPLACE FUNCTION _is_live(one workers, boot text, second bigint) RETUR
         AND one.expires <= second + 3155760000000000
 $$;
 
--- A list as a worker wrote it; empty if it cannot be read.
+-- A list that a worker wrote; empty if it cannot be read.
 CREATE OR REPLACE FUNCTION _list(written text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     found jsonb;
@@ -26,9 +26,9 @@ EXCEPTION WHEN others THEN
 END
 $$;
 
--- Frees runs of an instance: available now, epoch as it was. Locks them, in order; passes over what is locked, so that a
--- heartbeat never waits, unless all are wanted. The death counts, as `core.suspicion` says: suspects go first, while
--- everything else is aboard that was; if one of them is locked, the others wait for it.
+-- Frees runs of an instance: available now, epoch unchanged. Locks them in order; skips locked ones unless all are wanted, so
+-- that a heartbeat never waits. The death counts, as `core.suspicion` says: suspects go first, while all other runs are still
+-- there; if one of them is locked, the others wait for it.
 CREATE OR REPLACE FUNCTION _free(at bigint, holder text, most integer) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     held bigint[];
@@ -71,8 +71,8 @@ BEGIN
 END
 $$;
 
--- The instance lives, so its end counts for nothing, unless the run made progress since. Locks the runs, all or the one of
--- that id; passes over what is locked, since a heartbeat never waits.
+-- The instance is alive, so its end does not count, unless the run made progress since. Locks all its runs, or the one of
+-- that id; skips locked ones, since a heartbeat never waits.
 CREATE OR REPLACE FUNCTION _take_back(own text, only_id text) RETURNS void LANGUAGE sql AS $$
     UPDATE runs SET claims = claims - 1, deaths = CASE WHEN claims > 1 THEN deaths - 1 ELSE 0 END,
         solo = solo - (added > 0)::int, alone = alone - (added > 1)::int, added = 0, freed_from = ''
@@ -212,9 +212,9 @@ $$;
 -- put off. Answers with one row that says when the next run comes due and what was put off (ids and notes in turn), then
 -- the runs taken, in order, each with what it competed as. Runs at the gate of a queue come in its order (`_admitted`), and
 -- take turns with all others as one share. Locks the rows of queues that have a gate, then exactly the rows it takes or puts
--- off; what others have locked it passes over. Raises the epoch: the previous holder's commits are fenced from here on.
--- `takes` false: only says what it would take, and locks none of it: a worker that has asked its lease manager claims the run
--- in that very moment, and would pass over it.
+-- off; it skips rows that others have locked. Raises the epoch: the previous holder's commits are fenced from here on.
+-- `takes` false: only returns what it would take, and locks nothing: another worker may be claiming the run at this moment,
+-- and would skip it.
 CREATE OR REPLACE FUNCTION claim(
     given bigint, given_boot text, given_second bigint, own text, own_worker text, queues text[], workflows text[],
     versions text[], most integer, only_ids text[], promoted integer, put_off integer, takes boolean, shares text[],
@@ -436,7 +436,7 @@ CREATE OR REPLACE FUNCTION _put_off(moment bigint, nos bigint[]) RETURNS TABLE (
 $$;
 
 -- take: an operator's claim, not counted. Locks the run's row.
--- code 0 taken · 1 held by a live worker, until `expires_at` · 2 over · 3 there is none.
+-- code 0 taken · 1 held by a live worker, until `expires_at` · 2 ended · 3 no such run.
 CREATE OR REPLACE FUNCTION take(
     given bigint, given_boot text, given_second bigint, run_id text, own text, steals boolean, is_again boolean,
     OUT code integer, OUT expires_at bigint, OUT run run_rows)
@@ -528,7 +528,7 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     FROM workers AS w ORDER BY w.started_at, w.instance
 $$;
 
--- lease_of: who holds a run, if the holder lives. Locks nothing.
+-- lease_of: the live holder of a run, if any. Locks nothing.
 CREATE OR REPLACE FUNCTION lease_of(given bigint, given_boot text, given_second bigint, run_id text)
 RETURNS TABLE (worker text, instance text, epoch integer, expires_at bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$

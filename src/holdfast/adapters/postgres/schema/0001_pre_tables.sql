@@ -72,7 +72,7 @@ CREATE INDEX runs_by_parent ON runs (parent) WHERE parent <> '';
 CREATE INDEX runs_by_root ON runs (root) WHERE root <> '';
 CREATE INDEX runs_by_worker ON runs (worker, created_at, no) WHERE worker <> '' AND ended_at IS NULL;
 
--- Beside the run, so that they are neither rewritten by commits nor searched for by scanning.
+-- In a separate table, so that commits do not rewrite them and lookups use an index.
 CREATE TABLE attributes (
     run bigint NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -81,7 +81,7 @@ CREATE TABLE attributes (
 );
 CREATE INDEX attributes_by_value ON attributes (name, value);
 
--- A run as its row says, in the order of `adapters.sql.rows.run_row`.
+-- The row of a run, with columns in the order of `adapters.sql.rows.run_row`.
 CREATE VIEW run_rows AS SELECT
     no, id, workflow, version, code, codec, status, doing, queue, priority, key, input_hash, parent, parent_key, root,
     deadline,
@@ -139,8 +139,8 @@ CREATE TABLE watchers (
 );
 CREATE INDEX watchers_by_topic ON watchers (topic, no);
 
--- Who asked to be told of the end of a run it did not make; `message` is the id it will be told under. The run's row says
--- that there is somebody (`is_adopted`), so that a turn which ends it judges that with the row's lock.
+-- Runs that want to know the end of a run they did not make; `message` is the id of the message they get. The run's row has
+-- `is_adopted` if there are any, so a turn that ends the run sees it under the row's lock.
 CREATE TABLE adoptions (
     run bigint NOT NULL,
     watcher text COLLATE "C" NOT NULL,
@@ -168,7 +168,7 @@ CREATE TABLE blobs (
 );
 ALTER TABLE blobs ALTER COLUMN data SET STORAGE EXTERNAL;
 
--- Who refers to a blob: runs, and blobs whose bytes name others.
+-- What refers to a blob: runs, and blobs whose bytes name others.
 CREATE TABLE run_blobs (
     run bigint NOT NULL,
     blob bytea NOT NULL,
@@ -189,7 +189,7 @@ CREATE TABLE snapshots (
     body bytea NOT NULL
 );
 
--- What only one is to do at a time; `expires` as for workers.
+-- Duties that one worker at a time performs; `expires` as for workers.
 CREATE TABLE duties (
     duty text PRIMARY KEY,
     holder text NOT NULL,

@@ -55,7 +55,7 @@ BEGIN
 END
 $$;
 
--- outcome_of: what became of a turn whose COMMIT was sent and not answered. Waits for the lock of the run's row: the
+-- outcome_of: the outcome of a turn whose COMMIT was sent but not answered. Waits for the lock of the run's row: the
 -- first transaction may still be on its way, and it holds that lock until it has ended.
 -- Codes as of `_turn`; 3: it is not there, and never will be.
 CREATE OR REPLACE FUNCTION outcome_of(turn_no bigint, turn_epoch bigint, turn_ordinal bigint, turn_checksum bytea,

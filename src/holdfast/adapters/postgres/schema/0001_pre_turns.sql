@@ -87,7 +87,7 @@ BEGIN
 END
 $$;
 
--- That part of the run, which is the caller's to write, refers to these blobs (null: to none) and to no others.
+-- Sets which blobs a part of the run refers to (null: none). The caller may write that part.
 CREATE OR REPLACE FUNCTION _refer_only(
     at bigint, referring bigint, of_source text, of_number bigint, of_name text, names jsonb)
 RETURNS void LANGUAGE plpgsql AS $$
@@ -160,7 +160,7 @@ BEGIN
 END
 $$;
 
--- A publication: a message to every current wait on the topic, oldest first. Returns the runs, and those it woke.
+-- A publication: a message to every current wait on the topic, oldest first. Returns all its runs, and those it woke.
 CREATE OR REPLACE FUNCTION _publish(at bigint, publication jsonb, OUT reached text[], OUT woken text[]) LANGUAGE plpgsql AS $$
 DECLARE
     wait record;
@@ -275,7 +275,7 @@ DECLARE
     there record;
     watcher text := child -> 'watcher' ->> 0;
     watch_key text := child -> 'watcher' ->> 1;
-    -- The ordinal makes it another message when a run that began anew starts the same child again.
+    -- The ordinal makes it a different message when a run starts the same child again after `continue_as`.
     told text := 'ended:' || watch_key || ':' || ordinal;
     halves jsonb;
     names jsonb;

@@ -28,7 +28,7 @@ BEGIN
 END
 $$;
 
--- drop_snapshots: of these runs, or (null) of all. Locks the runs, in order; one that comes meanwhile stays.
+-- drop_snapshots: of these runs, or (null) of all. Locks the runs, in order; a snapshot written meanwhile stays.
 CREATE OR REPLACE FUNCTION drop_snapshots(given bigint, nos bigint[]) RETURNS bigint
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -91,8 +91,8 @@ BEGIN
 END
 $$;
 
--- Whether retention may take the tree: all of it has ended, the last long enough ago. A negative default: at any age,
--- whatever the root says of keeping.
+-- Whether retention may remove the tree: all of it has ended, the last run long enough ago. A negative default: at any age,
+-- even if the root sets its own retention.
 CREATE OR REPLACE FUNCTION _is_expired(moment bigint, root_id text, default_keep bigint) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT coalesce(bool_and(ended_at IS NOT NULL) AND (default_keep < 0 OR max(ended_at)::numeric + (
         SELECT coalesce(keep, default_keep) FROM runs WHERE id = root_id AND root = '') <= moment), false)
@@ -116,7 +116,7 @@ BEGIN
 END
 $$;
 
--- remove_tree: one tree, judged again under its locks. Says how many runs and rows went.
+-- remove_tree: one tree, checked again under its locks. Returns how many runs and rows it removed.
 CREATE OR REPLACE FUNCTION remove_tree(given bigint, root_id text, default_keep bigint, OUT runs_gone bigint, OUT rows_gone bigint)
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -182,7 +182,7 @@ BEGIN
 END
 $$;
 
--- take_duty: free, ours, or run out.
+-- take_duty: succeeds if the duty is free, ours or expired.
 CREATE OR REPLACE FUNCTION take_duty(given_boot text, given_second bigint, wanted text, own text, ttl bigint) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE
@@ -211,7 +211,7 @@ BEGIN
 END
 $$;
 
--- settle: which cluster of servers this is, and from where its transactions are counted. After the store was copied into
+-- settle: identifies this cluster of servers, and where its transactions are counted from. After the store was copied into
 -- another cluster, whose transactions have smaller numbers, they are counted from beyond the greatest seq there is.
 CREATE OR REPLACE FUNCTION settle() RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE

@@ -1,5 +1,5 @@
--- Schedules. `body` is what `core.schedule` knows of one; the columns are what the store is asked by. A schedule that
--- nothing is due of has no `next_at`, and no place in the index.
+-- Schedules. `body` is what `core.schedule` knows; the columns are what the store searches by. A schedule with no slot
+-- ahead has no `next_at` and is not in the index.
 CREATE TABLE schedules (
     name text COLLATE "C" PRIMARY KEY,
     revision bigint NOT NULL,
@@ -9,8 +9,8 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE next_at IS NOT NULL;
 
--- due_schedules: those whose time has come, by the server's clock, the longest waiting first; and at last a row without
--- a name that says when the next one is due, if there is one. Reads the index only as far as it must. Locks nothing.
+-- due_schedules: schedules that are due by the server's clock, the most overdue first; then a row without a name that says
+-- when the next one is due, if any. Reads no more of the index than needed. Locks nothing.
 CREATE OR REPLACE FUNCTION due_schedules(given bigint, most bigint)
 RETURNS TABLE (moment bigint, name text, revision bigint, next_at bigint, workflow text, body bytea)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
@@ -28,10 +28,10 @@ BEGIN
 END
 $$;
 
--- move_schedule: the row, if it has the expected revision (0: is not there), then new runs, then messages. An empty body
--- removes it. Null: it had another revision, and nothing was written.
--- Locks the schedule's row first, then what `create_runs` and `send_messages` lock. Nothing that holds one of those
--- waits for a schedule, so no circle can form.
+-- move_schedule: writes the row if it has the expected revision (0: no row), then new runs, then messages. An empty body
+-- removes it. Null: it had a different revision, and nothing was written.
+-- Locks the schedule's row first, then what `create_runs` and `send_messages` lock. No transaction
+-- that holds one of those waits for a schedule, so no deadlock can form.
 CREATE OR REPLACE FUNCTION move_schedule(
     given bigint, wanted text, expected bigint, new_next bigint, new_workflow text, new_body bytea, news jsonb,
     messages jsonb)

@@ -1,8 +1,8 @@
--- The tables of the second number. Code of the first number still runs: it writes run_blobs without a source.
+-- Tables of schema 2. Code for schema 1 still works: it writes run_blobs without a source.
 
--- What of a run refers to a blob: `source` is row (of the ordinal `number`), message (of that number), value (of that
--- name) or snapshot; each goes with its source. Of a run that was there before, all it refers to stays until the run goes
--- (`source` run): nobody looks into its rows again.
+-- Which part of a run refers to a blob: `source` is row (of the ordinal `number`), message (of that number), value (of that
+-- name) or snapshot; a reference is removed with its source. References of older runs stay until the run is removed
+-- (`source` run): their rows are not read again.
 ALTER TABLE run_blobs ADD COLUMN source text NOT NULL DEFAULT 'run';
 ALTER TABLE run_blobs ADD COLUMN number bigint NOT NULL DEFAULT 0;
 ALTER TABLE run_blobs ADD COLUMN name text COLLATE "C" NOT NULL DEFAULT '';
@@ -12,7 +12,7 @@ ALTER TABLE run_blobs ADD PRIMARY KEY (run, source, number, name, blob);
 -- Whether the value that is shown has references.
 ALTER TABLE exposed ADD COLUMN refers boolean NOT NULL DEFAULT false;
 
--- They looked for names in what is stored.
+-- They searched stored bodies for names.
 DROP FUNCTION IF EXISTS compact(bigint, bigint, bigint, bigint, bigint, bytea, integer, bytea, bytea[]);
 DROP FUNCTION IF EXISTS _refer_anew(bigint, bigint);
 DROP FUNCTION IF EXISTS _names_in(bytea);

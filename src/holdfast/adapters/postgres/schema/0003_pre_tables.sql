@@ -1,7 +1,7 @@
--- The tables of the third number. Code of the second number still runs: it starts no run with a unique value.
+-- Tables of schema 3. Code for schema 2 still works: it starts no run with a unique value.
 
--- Of each workflow and unique value the run that had it last: it has it until it ends. Beside the runs, so that neither a
--- run without such a value nor the end of any run costs more.
+-- For each workflow and unique value, the run that had it last: it keeps the value until it ends. A separate table, so that
+-- runs without such a value, and ends of runs, cost nothing more.
 CREATE TABLE uniques (
     workflow text COLLATE "C" NOT NULL,
     value text COLLATE "C" NOT NULL,

@@ -1,15 +1,15 @@
--- The tables of queues, of the fourth number. Code of the third number still runs: the functions let its runs wait at gates.
+-- Tables of queues, part of schema 4. Code for schema 3 still works: the functions make its runs wait at gates.
 
--- How a run stands to the gate of its queue (`ports.queues`): `gated` is 0 if it has none, 1 while it waits to begin, 2 once
--- it has its place. `share`: what it competes as. A run that waits and is due has `ready` 2, and its own index, so that
--- neither a claim of other queues nor a commit meets it.
+-- A run at the gate of its queue (`ports.queues`): `gated` is 0 without a gate, 1 while it waits to begin, 2 once it has a
+-- place. `share`: what it competes as. A waiting run that is due has `ready` 2 and its own index, so claims of other queues
+-- and commits never read it.
 ALTER TABLE runs ADD COLUMN share text COLLATE "C" NOT NULL DEFAULT '';
 ALTER TABLE runs ADD COLUMN gated smallint NOT NULL DEFAULT 0;
 CREATE INDEX runs_at_gate ON runs (queue, share, workflow, version, priority DESC, available_at, no) WHERE ready = 2;
 CREATE INDEX runs_begun ON runs (queue, share) WHERE gated = 2 AND ended_at IS NULL;
 
 -- The rules of queues. `gate` is what the functions enforce (`core.gate.Gate`), `body` what `core.queue` knows; `time` is
--- the virtual time that the queue has reached, `until` the microsecond up to which its rate is used up.
+-- the virtual time of the queue, `until` the microsecond up to which its rate is used up.
 CREATE TABLE queues (
     name text COLLATE "C" PRIMARY KEY,
     revision bigint NOT NULL DEFAULT 0,
@@ -30,6 +30,6 @@ CREATE TABLE shares (
 ) WITH (fillfactor = 50);
 CREATE INDEX shares_by_time ON shares (queue, time, share);
 
--- It says more now.
+-- Replaced: it returns more columns now.
 DROP FUNCTION IF EXISTS claim(bigint, text, bigint, text, text, text[], text[], text[], integer, text[], integer, integer,
     boolean, text[], integer[]);

@@ -3,5 +3,5 @@
 ALTER TABLE uniques ADD COLUMN room bigint;
 ALTER TABLE uniques ADD COLUMN latest bigint;
 
--- What became of a start that may join another (`_join`).
+-- The outcome of a start that may join another run (`_join`).
 CREATE TYPE _joining AS (is_joined boolean, hints text[]);

@@ -1,11 +1,11 @@
--- Functions of queues: their rules, and whom their gates let in. `core.gate` says the same in Python.
+-- Functions of queues: their rules, and which runs their gates let in. `core.gate` is the same in Python.
 --
--- Locks: a claim locks the rows of its queues first, in the order of their names, then what every claim locks. So the gate
--- of a queue lets runs in one claim after the other, and counts what is. Who brings a run to a gate locks the row of its
--- share against being removed (KEY SHARE), which a claim that moves the share does not wait for; a claim removes only a
--- share that nobody has locked. Several new shares are brought in order (`_line_up`), so that two never wait in a circle.
+-- Locks: a claim locks the rows of its queues first, in the order of their names, then what every claim locks. So
+-- claims pass the gate of a queue one after the other, and their counts are exact. A transaction that brings a run to a gate
+-- locks the row of its share against removal (KEY SHARE); a claim that moves the share does not wait for that lock, and a
+-- claim removes only unlocked shares. New shares are locked in order (`_line_up`), so two transactions never deadlock.
 
--- The share of a run is in line: level with what its queue has reached, unless it is there.
+-- Puts the share of a run in line, unless it is there: level with the virtual time of its queue.
 CREATE OR REPLACE FUNCTION _join_line(of_queue text, of_share text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     LOOP
@@ -34,7 +34,7 @@ DROP TRIGGER IF EXISTS run_came_to_gate ON runs;
 CREATE TRIGGER run_came_to_gate AFTER UPDATE OF ready ON runs FOR EACH ROW WHEN (NEW.ready = 2)
 EXECUTE FUNCTION _run_at_gate();
 
--- The shares of runs that are about to be made, in line, in order. Nothing for runs that will not wait.
+-- Puts the shares of new runs in line, in order. Does nothing for runs that will not wait.
 CREATE OR REPLACE FUNCTION _line_up(news jsonb) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM _join_line(one.queue, one.share) FROM (
@@ -44,9 +44,9 @@ BEGIN
 END
 $$;
 
--- change_queue: new rules, if the queue has the expected revision. Its row is there (`ensure_queue`). With its first rules
--- a queue gets its gate: what has begun has its place, what waits comes to the gate. Locks the row of the queue, then for
--- the first rules all writers of runs out: whoever makes a run afterwards sees the gate.
+-- change_queue: new rules, if the queue has the expected revision. Its row exists (`ensure_queue`). With its first rules
+-- a queue gets a gate: begun runs have places, waiting ones wait at the gate. Locks the row of the queue and, for the first
+-- rules, all writers of runs: runs made afterwards see the gate.
 CREATE OR REPLACE FUNCTION change_queue(
     wanted text, expected bigint, shuts boolean, new_gate jsonb, new_body bytea) RETURNS boolean
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
@@ -69,7 +69,7 @@ BEGIN
 END
 $$;
 
--- The definitions that have runs waiting in a share, met in a seek each over the index.
+-- The definitions of the runs that wait in a share: one index seek for each.
 CREATE OR REPLACE FUNCTION _definitions_at_gate(of_queue text, of_share text) RETURNS TABLE (workflow text, version text)
 LANGUAGE plpgsql STABLE AS $$
 BEGIN
@@ -93,7 +93,7 @@ LANGUAGE sql STABLE AS $$
         AND (NOT frees_parked OR instance <> '' OR ready = 1 OR (ready = 0 AND available_at <= moment))
 $$;
 
--- A share came first in line for a worker: what no worker can run is put off, and if nothing waits the share leaves.
+-- The share is first in line for a worker: puts off runs that no worker can run, and removes the share if none waits.
 CREATE OR REPLACE FUNCTION _visit_share(
     moment bigint, boot text, second bigint, of_queue text, of_share text, workflows text[], versions text[],
     put_off integer) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -125,9 +125,9 @@ BEGIN
 END
 $$;
 
--- Whom the gate of a queue, whose row the caller has locked, lets in for a worker, in order: their shares, and the virtual
--- times before and after each. Shares are met in the order of their times, each once; those that were met and may have more
--- are kept in arrays. `only_ids`: of these runs alone. Locks what it puts off.
+-- The runs that a gate lets in for a worker, in order, with their shares and the virtual times before and after each. The
+-- caller has locked the queue's row. Reads shares in order of their times, each once; those that may have more runs are kept
+-- in arrays. `only_ids`: of these runs alone. Locks the runs that it puts off.
 CREATE OR REPLACE FUNCTION _admitted(
     moment bigint, boot text, second bigint, own text, of_queue text, workflows text[], versions text[], most integer,
     only_ids text[], put_off integer,
@@ -234,7 +234,7 @@ BEGIN
 END
 $$;
 
--- These begin: their shares move on, and the rate is used.
+-- These runs begin: advances the times of their shares, and uses up the rate.
 CREATE OR REPLACE FUNCTION _let_in(
     moment bigint, of_queue text, picked text[], starts bigint[], finishes bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -248,7 +248,7 @@ BEGIN
 END
 $$;
 
--- queue_load: what is in a queue. Counts all that waits at its gate or has a place; locks nothing.
+-- queue_load: counts the runs that wait at the gate of a queue or have a place. Locks nothing.
 CREATE OR REPLACE FUNCTION queue_load(
     given bigint, wanted text, most integer, OUT waiting bigint, OUT oldest text, OUT since bigint, OUT begun bigint,
     OUT parked bigint, OUT moment bigint, OUT until bigint, OUT gate text, OUT share_count bigint,

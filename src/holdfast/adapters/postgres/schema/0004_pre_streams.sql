@@ -1,7 +1,7 @@
 -- The tables of the fourth number. Code of the third number still runs: it sends to no stream.
 
--- Streams: one row for parts that were sent together, from one offset to before another. `step` is empty for what the
--- workflow's own code sent. Spans say what became of an attempt that sent parts: which lie between these offsets.
+-- Streams: one row for parts that were sent together, from one offset to just before another. `step` is empty for parts that
+-- the workflow's own code sent. Spans hold the outcome of an attempt that sent parts, and between which offsets they lie.
 CREATE TABLE streams (
     run bigint NOT NULL,
     name text COLLATE "C" NOT NULL,
@@ -25,14 +25,14 @@ CREATE TABLE stream_spans (
     PRIMARY KEY (run, name, end_offset, first_offset, step, attempt)
 );
 
--- The offset after the last part of a stream. The caller holds the lock of the run's row, so nobody moves it meanwhile.
+-- The offset after the last part of a stream. The caller holds the lock of the run's row, so it cannot change.
 CREATE OR REPLACE FUNCTION _stream_end(of_run bigint, of_name text) RETURNS bigint LANGUAGE sql AS $$
     SELECT coalesce((
         SELECT end_offset FROM streams WHERE run = of_run AND name = of_name ORDER BY first_offset DESC LIMIT 1), 0)
 $$;
 
--- What a turn brings to streams, under the lock of its run's row: parts of the workflow's own code as [name, attempt,
--- count, parts, checksum], then what became of attempts as [name, end, first, step, attempt, is_completed].
+-- Writes the stream rows of a turn, under the lock of its run's row: parts of the workflow's own code as [name, attempt,
+-- count, parts, checksum], then outcomes of attempts as [name, end, first, step, attempt, is_completed].
 CREATE OR REPLACE FUNCTION _stream(turn_no bigint, many jsonb, spans jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     one jsonb;

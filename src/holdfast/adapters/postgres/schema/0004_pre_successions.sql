@@ -1,13 +1,13 @@
 -- Functions about runs that take the unique value of another, or begin after the end of others.
 
--- Tells a run that one which had to end before it begins has ended, as `core.events.PredecessorEnded`. Locks its row.
+-- Tells a run that a predecessor has ended, as `core.events.PredecessorEnded`. Locks its row.
 CREATE OR REPLACE FUNCTION _precede(at bigint, ended text, successor text) RETURNS text LANGUAGE sql AS $$
     SELECT _deliver(at, successor, 'ended::' || ended, 'child',
         convert_to('{"t":"predecessor","run":' || to_json(ended)::text || '}', 'UTF8'), NULL, NULL, NULL)
 $$;
 
--- A run just made has a unique value now: the run that had it is told (`messages`, the first), if it is still open, and
--- those that must end before it begins tell it of their ends. The rows of all of them are locked. Returns whom it woke.
+-- Gives a new run its unique value: tells the run that had it (the first of `messages`), if that is open, and makes all runs
+-- that must end before it report their ends to it. All their rows are locked. Returns the runs it woke.
 CREATE OR REPLACE FUNCTION _succeed(at bigint, made bigint, new jsonb) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
     hints text[] := '{}';
@@ -50,8 +50,8 @@ CREATE OR REPLACE FUNCTION _joined(news jsonb) RETURNS jsonb LANGUAGE sql STABLE
     WHERE n ? 'joins'
 $$;
 
--- Gives the input of a new run to the run that has its value, which is locked: put off if it is not due yet, or due at
--- once if this was the last that it takes; it is not woken. False if it takes no more.
+-- Gives the input of a new run to the run that has its value, which is locked: delays that run if it is not due yet, or makes
+-- it due at once if it takes no more after this; it is not woken. False if it takes no further inputs.
 CREATE OR REPLACE FUNCTION _join(at bigint, holder bigint, new jsonb, OUT is_joined boolean, OUT hints text[])
 LANGUAGE plpgsql AS $$
 DECLARE

@@ -1,8 +1,7 @@
 -- The tables of the fourth number. Code of the third number still runs: it knows no updates, and a run that is asked one
 -- waits for a worker of the fourth.
 
--- Questions that were put to runs, each with what became of it: kept as long as the run, so that who asked finds it whatever
--- happened since. `asked`: the hash of the question's value; an empty `outcome`: it is open.
+-- Questions to runs, each with its outcome: kept as long as the run, so that a caller can always find the answer. `asked`: the hash of the question's value; an empty `outcome`: it is open.
 CREATE TABLE answers (
     run bigint NOT NULL,
     message text COLLATE "C" NOT NULL,

@@ -1,6 +1,6 @@
--- Functions about updates: questions to runs, and what becomes of them.
+-- Functions of updates: questions to runs, and their outcomes.
 
--- The question of a message that was delivered just now, under the lock of its run's row. `question`: the hash of its value
+-- Stores the question of a message that was just delivered, under the lock of its run's row. `question`: the hash of its value
 -- and the checksum of its row, in base64.
 CREATE OR REPLACE FUNCTION _put_question(target text, sent text, question jsonb) RETURNS void LANGUAGE sql AS $$
     INSERT INTO answers (run, message, asked, outcome, value, blob, checksum)
@@ -8,13 +8,13 @@ CREATE OR REPLACE FUNCTION _put_question(target text, sent text, question jsonb)
     FROM runs WHERE id = target
 $$;
 
--- Whether that was asked before: its message may have been dropped since. The run's row is locked.
+-- Whether this question was asked before; its message may be gone. The run's row is locked.
 CREATE OR REPLACE FUNCTION _is_asked(target text, sent text) RETURNS boolean LANGUAGE sql STABLE AS $$
     SELECT EXISTS (SELECT 1 FROM answers WHERE run = (SELECT no FROM runs WHERE id = target) AND message = sent)
 $$;
 
--- What becomes of questions, each: message, outcome, value, blob, checksum and, if there are any, references. The first
--- answer counts. A question that was asked of another store, and imported, has no row. The run's row is locked.
+-- Settles questions, each as: message, outcome, value, blob, checksum and, if any, references. The first answer counts. A
+-- question that came with an imported run has no row. The run's row is locked.
 CREATE OR REPLACE FUNCTION _put_answers(answered bigint, given jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     one jsonb;

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.machine.bodies import FAILURES, call
 from holdfast.authoring.machine.model import Model, Node
+from holdfast.authoring.machine.state_bodies import FAILURES, call
 from holdfast.authoring.script.context import find_program, running_step
 from holdfast.authoring.script.open_resources import OpenResources
 from holdfast.authoring.script.resources import Health, Resource, resources_named_by
@@ -29,12 +29,12 @@ from holdfast.errors import (
     NotAllowedHere,
     UsageError,
 )
-from holdfast.standalone import states
+from holdfast.standalone import state_kinds
+from holdfast.standalone.alone_scope import AloneScope, AloneSurroundings
 from holdfast.standalone.attempt import Exhausted, to_the_end
 from holdfast.standalone.end import given_up
 from holdfast.standalone.journey import PATH, Done, Journey, Stop, TooLate
 from holdfast.standalone.rollback import continue_rollback
-from holdfast.standalone.scope import AloneScope, AloneSurroundings
 
 if TYPE_CHECKING:
     from holdfast.ports.machine_log import MachineLog
@@ -241,10 +241,10 @@ class Alone(Journey):
             self.visit += 1
         await self._enter(node, state)
         if node.undo is None:
-            answer = await states.perform(self, node, state, failed)
+            answer = await state_kinds.perform(self, node, state, failed)
             self.cursors = []
             return answer
-        task, cancelled = await to_the_end(states.perform(self, node, state, failed))
+        task, cancelled = await to_the_end(state_kinds.perform(self, node, state, failed))
         answer = task.result()
         await self._completed(node, state, answer)
         if cancelled is not None:

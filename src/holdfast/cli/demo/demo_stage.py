@@ -16,11 +16,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.cli.demo import app as demo_app
+from holdfast.cli.demo import demo_app
 from holdfast.cli.demo.verdict import Note, read_ledger
 from holdfast.config import URL_VARIABLE
 
-APP = "holdfast.cli.demo.app:app"
+APP = "holdfast.cli.demo.demo_app:app"
 """The app that the workers serve."""
 
 STOPPING = 3.0

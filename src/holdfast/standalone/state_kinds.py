@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from holdfast.authoring.machine import bodies
+from holdfast.authoring.machine import state_bodies
 from holdfast.authoring.machine.handlers import Definition
 from holdfast.authoring.machine.interpretation import each_item, in_windows, polled
 from holdfast.authoring.machine.marks import ItemOutcome
@@ -53,11 +53,11 @@ async def _perform(one: Journey, node: Node, state: Any, failed: BaseException |
     assert definition is not None
     match definition.kind:
         case "state":
-            return await _tried(one, node, lambda: bodies.call(definition.function, state), failed=failed)
+            return await _tried(one, node, lambda: state_bodies.call(definition.function, state), failed=failed)
         case "script" | "router":
-            return await _tried(one, node, lambda: bodies.call(definition.function, state), policy=Retry.none)
+            return await _tried(one, node, lambda: state_bodies.call(definition.function, state), policy=Retry.none)
         case "split":
-            return await _tried(one, node, lambda: _interruptible(one, bodies.split(definition, state, one.tell)))
+            return await _tried(one, node, lambda: _interruptible(one, state_bodies.split(definition, state, one.tell)))
         case "stepped":
             return await _stepped(one, node, definition, state)
         case "poll":
@@ -114,7 +114,7 @@ async def _interruptible(one: Journey, work: Awaitable[T]) -> T:
         task.cancel()
         await asyncio.wait([task])
         flushed = None if task.cancelled() else task.exception()
-        if isinstance(flushed, bodies.Flushed):
+        if isinstance(flushed, state_bodies.Flushed):
             raise flushed from Stop()
         raise Stop
     finally:
@@ -133,7 +133,7 @@ async def _stepped(one: Journey, node: Node, definition: Definition, state: Any)
     shape = cursor_shape(node)
 
     async def window(_: int, cursor: Any) -> Any:
-        return await _tried(one, node, lambda: bodies.call(definition.function, state, cursor))
+        return await _tried(one, node, lambda: state_bodies.call(definition.function, state, cursor))
 
     async def keep(cursor: Any) -> Any:
         encoded, back = shape.round_trip(cursor, "cursor")
@@ -152,7 +152,7 @@ def cursor_shape(node: Node) -> Shape[Any]:
 async def _poll(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     async def look(_: int) -> Any:
         def body() -> Awaitable[Any]:
-            return bodies.call(definition.function, state)
+            return state_bodies.call(definition.function, state)
 
         return await _tried(one, node, body, policy=Retry.none, is_limited=False)
 
@@ -173,10 +173,10 @@ async def _timer(one: Journey, node: Node, definition: Definition, state: Any) -
         until = msgspec.json.decode(one.cursors[0], type=datetime)
     else:
         assert definition.wait is not None
-        until = bodies.due_at(definition.wait(state), wall_clock())
+        until = state_bodies.due_at(definition.wait(state), wall_clock())
         await one.append(CURSOR, node, msgspec.json.encode(until))
     await _pause(one, max(0.0, (until - wall_clock()).total_seconds()))
-    return await _tried(one, node, lambda: bodies.call(definition.function, state))
+    return await _tried(one, node, lambda: state_bodies.call(definition.function, state))
 
 
 # -- batch, stream -----------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ async def _batch(one: Journey, node: Node, definition: Definition, state: Any) -
     load, each = definition.load, definition.each
     assert load is not None
     assert each is not None
-    items: list[Any] = list(await _tried(one, node, lambda: bodies.call(load, state)))
+    items: list[Any] = list(await _tried(one, node, lambda: state_bodies.call(load, state)))
     shape = result_shape(each, f"state {node.label}: result of an item")
     outcomes: dict[int, ItemOutcome[Any]] = {}
     for blob in one.cursors:
@@ -195,26 +195,26 @@ async def _batch(one: Journey, node: Node, definition: Definition, state: Any) -
 
     async def perform(index: int, item: Any) -> ItemOutcome[Any]:
         one.boundary()
-        outcome = await bodies.run_item(each, item, index, definition.item_retry)
+        outcome = await state_bodies.run_item(each, item, index, definition.item_retry)
         value, back = shape.round_trip(outcome.value) if outcome.is_ok else (b"null", None)
         blob = msgspec.json.encode(ItemRow(index, msgspec.Raw(value), outcome.error))
         await one.append(CURSOR, node, blob)
         return ItemOutcome(index, back, outcome.error)
 
     results = await each_item(items, definition.concurrency, perform, outcomes)
-    return await _tried(one, node, lambda: bodies.call(definition.function, state, results))
+    return await _tried(one, node, lambda: state_bodies.call(definition.function, state, results))
 
 
 async def _stream(one: Journey, node: Node, definition: Definition, state: Any) -> Any:
     shape = cursor_shape(node)
-    reading = bodies.Reading(definition, state, shape.decode(one.cursors[-1]) if one.cursors else None)
+    reading = state_bodies.Reading(definition, state, shape.decode(one.cursors[-1]) if one.cursors else None)
 
     async def window(_: int, __: Any) -> Any:  # the reading knows where it is
         try:
             return await _tried(
                 one, node, lambda: _interruptible(one, reading.window()), policy=Retry.none, is_limited=False
             )
-        except bodies.Flushed as flushed:
+        except state_bodies.Flushed as flushed:
             await one.append(CURSOR, node, shape.encode(flushed.cursor, "cursor"))
             raise flushed.__cause__ or Stop() from None
 

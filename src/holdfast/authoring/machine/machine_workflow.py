@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from holdfast.authoring.machine.breaker import Breaker
-from holdfast.authoring.machine.diagram import mermaid, svg
 from holdfast.authoring.machine.driver import workflow_spec
 from holdfast.authoring.machine.handlers import (
     Definition,
@@ -27,6 +26,7 @@ from holdfast.authoring.machine.handlers import (
     define,
 )
 from holdfast.authoring.machine.joins import Join
+from holdfast.authoring.machine.machine_diagram import mermaid, svg
 from holdfast.authoring.machine.marks import Again, ItemOutcome, More, Window
 from holdfast.authoring.machine.model import Model, Options, Reader
 from holdfast.authoring.machine.observers import Audience, Observer

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from holdfast.app import App
 from holdfast.authoring.handle import Run
-from holdfast.cli.demo import app as demo_app
+from holdfast.cli.demo import demo_app
+from holdfast.cli.demo.demo_stage import Stage, WorkerProcess
 from holdfast.cli.demo.screen import Screen
-from holdfast.cli.demo.stage import Stage, WorkerProcess
 from holdfast.cli.demo.verdict import Kill, Picture, StepId, Verdict, judge, listed
 from holdfast.cli.demo.watch import Watch
 from holdfast.cli.targets import CommandError

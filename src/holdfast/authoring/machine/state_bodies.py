@@ -98,7 +98,6 @@ class Reading:
         return More(self._cursor)
 
     async def close(self) -> None:
-        """Closes the source."""
         if self._next is not None:
             self._next.cancel()
             await asyncio.wait([self._next])

@@ -8,7 +8,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
-from holdfast.authoring.machine.bodies import ADVICE
+from holdfast.authoring.machine.state_bodies import ADVICE
 from holdfast.authoring.script.open_resources import OpenResources
 from holdfast.core.ids import idempotency_key
 from holdfast.errors import NotAllowedHere
@@ -77,7 +77,6 @@ class AloneSurroundings:
         self._loop = asyncio.get_running_loop()
 
     def resource(self, of: object) -> Any:
-        """The opened resource."""
         return self._resources.get(of)
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

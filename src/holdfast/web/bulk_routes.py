@@ -14,7 +14,7 @@ from holdfast.client.selection import filter_of_texts
 from holdfast.core.plurals import counted
 from holdfast.errors import InvalidInput
 from holdfast.ports.runs import Filter
-from holdfast.web.acts import Body
+from holdfast.web.act_routes import Body
 from holdfast.web.handler_call import Call
 from holdfast.web.problems import Problem
 from holdfast.web.run_routes import run_json

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from holdfast.authoring.machine import bodies
-from holdfast.authoring.machine.bodies import run_item
+from holdfast.authoring.machine import state_bodies
 from holdfast.authoring.machine.handlers import Definition, Undo
 from holdfast.authoring.machine.marks import ItemOutcome, More
 from holdfast.authoring.machine.model import Model, Node
 from holdfast.authoring.machine.shapes import NextShape, Parts
+from holdfast.authoring.machine.state_bodies import run_item
 from holdfast.authoring.script.context import running_step
 from holdfast.authoring.script.place import Place
 from holdfast.authoring.script.step_options import StepOptions
@@ -80,7 +80,7 @@ class StateSteps:
             timeout=None if definition.kind in {"poll", "stream"} else definition.timeout,
             raises=tuple(dict.fromkeys((*definition.raises, *self._model.options.raises))),
             where=definition.where,
-            advice=bodies.ADVICE,
+            advice=state_bodies.ADVICE,
         )
         return StateStep(spec, Place(definition.function.__code__, 0))
 
@@ -111,17 +111,17 @@ class StateSteps:
                 return self._step(self._watched(run), Parts(self._what, state=self._state()), result)
 
     async def _call(self, *args: Any) -> Any:
-        return await bodies.call(self._definition.function, *args)
+        return await state_bodies.call(self._definition.function, *args)
 
     async def _split(self, state: Any) -> Any:
-        return await bodies.split(self._definition, state, self._tell)
+        return await state_bodies.split(self._definition, state, self._tell)
 
     async def _window(self, state: Any, cursor: Any) -> Any:
         """Handles one window: opens the source at the cursor, reads and closes it."""
-        reading = bodies.Reading(self._definition, state, cursor)
+        reading = state_bodies.Reading(self._definition, state, cursor)
         try:
             return await reading.window()
-        except bodies.Flushed as flushed:
+        except state_bodies.Flushed as flushed:
             return More(flushed.cursor)
         finally:
             await reading.close()
@@ -131,11 +131,11 @@ class StateSteps:
         """Undoes a result that cannot be stored at once, since nothing else will know of it."""
 
         async def run(state: Any) -> Any:
-            value = await bodies.call(definition.function, state)
+            value = await state_bodies.call(definition.function, state)
             try:
                 result.encode(value)
             except HoldfastError:
-                await bodies.call(undo.function, value, state)
+                await state_bodies.call(undo.function, value, state)
                 raise
             return value
 
@@ -145,7 +145,7 @@ class StateSteps:
         what = f"{self._what}, undo"
 
         async def undone(left: Any, state: Any) -> None:
-            await bodies.call(undo.function, left, state)
+            await state_bodies.call(undo.function, left, state)
 
         spec = StepSpec(
             name=f"undo {self._label}",
@@ -156,7 +156,7 @@ class StateSteps:
             retry=undo.retry or self._model.options.retry,
             timeout=undo.timeout,
             where=undo.where,
-            advice=bodies.ADVICE,
+            advice=state_bodies.ADVICE,
         )
         return StateStep(spec, Place(undo.function.__code__, 0))
 
@@ -180,7 +180,7 @@ class StateSteps:
         assert load is not None
 
         async def loaded(state: Any) -> list[Any]:
-            return list(await bodies.call(load, state))
+            return list(await state_bodies.call(load, state))
 
         shape: Shape[Any] = Shape(list[self._item_type()], what=f"{self._what}, load")  # type: ignore[misc]
         return self._step(self._watched(loaded), Parts(self._what, state=self._state()), shape)

@@ -42,7 +42,6 @@ class Plain(Shape[Any]):
         self.typed: Shape[Any] = typed
 
     def check(self) -> Codec:
-        """Checks the annotation."""
         return self.typed.check()
 
     def encode(self, value: Any, path: str = "") -> bytes:
@@ -67,7 +66,6 @@ class _Undo:
         self._result = result
 
     def undo_call(self, program: ScriptProgram, done: Done) -> StepCall[Any]:
-        """The call that undoes."""
         typed = self._result.decode(msgspec.json.encode(done.result))
         return self._undo.undo_call(program, Done(done.key, done.undo, typed, done.args, done.spec))
 
