@@ -54,9 +54,9 @@ class SimRun(sync.Run[R_co]):
         status = self.status()
         return status if status.is_terminal else None
 
-    def signal(self, channel: Channel[T], value: T, *, id: str | None = None) -> None:
-        """Sends a signal, and lets the run take it."""
-        super().signal(channel, value, id=id or self._sim.next_id("signal"))
+    def signal(self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None) -> None:
+        """Sends a signal, and lets the run take it. A simulation has no database, so it refuses a `connection`."""
+        super().signal(channel, value, id=id or self._sim.next_id("signal"), connection=connection)
 
     def update(self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None) -> A:
         """Asks the run, lets it answer, and returns the answer. If it does not answer, the error says what the run
