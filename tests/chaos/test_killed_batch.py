@@ -134,7 +134,7 @@ async def test_a_batch_survives_two_kills_in_the_middle(
 ) -> None:
     """Promise: all items are right, none is run twice, no step runs again whose completion was recorded; breadth-first
     no more items than have a place are behind when the first of a group does its second step."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", CHUNK)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", CHUNK)
     ledger = tmp_path / "ledger"
     ledger.touch()
     await killed_twice(url_of(kind, tmp_path), ledger, ITEMS, CONCURRENCY, order)

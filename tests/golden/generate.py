@@ -11,7 +11,7 @@ from pathlib import Path
 from holdfast.client.exports import export_journal
 from holdfast.core.turn import FORMAT, Turn, encode_events, micros
 from holdfast.testing import Sim
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 from holdfast.upkeep.compaction import compact
 from tests.golden import flows
 from tests.golden.flows import GOLDEN

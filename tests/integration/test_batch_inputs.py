@@ -99,7 +99,7 @@ async def test_inputs_may_be_calls_or_come_from_an_async_iterator(world: World) 
 async def test_inputs_that_took_too_long_to_come_start_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: what nothing refers to yet may be collected; a batch that lost inputs to that is not started, however
     short the moment between its last input and its start."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 2)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 2)
     faulty = FaultyStore(world.store)
     app = App(workflows=[sell], store=faulty.store)
 
@@ -123,7 +123,7 @@ async def test_inputs_that_took_too_long_to_come_start_nothing(world: World, mon
 
 async def test_inputs_are_never_held_all_at_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: reading inputs holds one chunk of them; what was read before is written."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 10)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 10)
     read = 0
     held: list[int] = []
     put = world.store.put_blob

@@ -136,7 +136,7 @@ async def test_at_most_so_many_are_in_work_and_groups_follow_each_other(
 ) -> None:
     """Promise: no more steps run at once than the limit says, those of a workflow that asks for two at a time and
     sleeps meanwhile included; a long batch goes breadth-first in groups."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 5)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 5)
     async with world.serving(both, waits) as app:
         batch = await app.start_batch(waits, (n for n in range(12) if n != 6), concurrency=3, order="breadth")
         assert [item.result for item in await ended(batch)] == [n * 2 for n in range(12) if n != 6]

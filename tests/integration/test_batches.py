@@ -171,7 +171,7 @@ async def test_a_batch_of_several_chunks_goes_on_from_one_to_the_next(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Promise: chunks follow each other without a pause, items that are open are taken along, and none is run twice."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 5)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 5)
     async with world.serving(*WORKFLOWS, step_limit=3) as app:
         batch = await app.start_batch(waits, orders(12), concurrency=7, id="b")
         await world.until(lambda: len(ledger.begun) == 7)
@@ -189,7 +189,7 @@ async def test_a_batch_of_several_chunks_goes_on_from_one_to_the_next(
 
 async def test_cancel_stops_the_rest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: what has ended stays, what runs is cancelled, what was not started never is."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 3)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 3)
     async with world.serving(*WORKFLOWS) as app:
         batch = await app.start_batch(waits, orders(9), concurrency=2)
         for number in range(3):
@@ -268,7 +268,7 @@ def test_an_item_is_found_by_the_id_of_its_run() -> None:
 async def test_lives_of_a_batch_begin_from_memory(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: the journal of a batch is not read again for each of its chunks: with many of them that would be the
     square of the work."""
-    monkeypatch.setattr("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 4)
+    monkeypatch.setattr("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 4)
     opened: list[str] = []
     inner = Engine._open_cold
 

@@ -25,7 +25,7 @@ from holdfast.core.turn import Row, checksum, is_compacted
 from holdfast.errors import Conflict, HoldfastError, InvalidInput, RunNotFound
 from holdfast.ports.store import Store
 from holdfast.testing import ReplayFailed, Sim, replay
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 from holdfast.upkeep.compaction import compact
 from tests.support.flows import flow
 from tests.support.postgres import clean_url

@@ -254,6 +254,24 @@ async def test_a_server_that_hangs_up_after_the_handshake_may_want_a_certificate
         assert "TLS failed" in await refused(settings(address, ca=CERTIFICATE))
 
 
+@pytest.mark.parametrize("how", ["closes", "resets"])
+async def test_a_refused_login_is_named_though_the_server_only_hangs_up(how: str) -> None:
+    """Contract: the server's reason may be lost with the connection. The error says that the login failed all the
+    same."""
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b'INFO {"server_id":"x","version":"2.15.1","max_payload":1048576,"auth_required":true}\r\n')
+        await reader.readline()
+        if how == "closes":
+            writer.close()
+        else:
+            writer.transport.abort()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server:
+        assert "The login failed" in await refused(settings(f"nats://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+
+
 # -- granting ----------------------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from holdfast.client.exports import export_journal, import_journal
 from holdfast.client.start_options import StartOptions
 from holdfast.client.verification import verify_run
 from holdfast.testing import Sim
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 from holdfast.upkeep.compaction import compact
 
 DATA = b"a large picture"

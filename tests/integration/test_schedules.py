@@ -26,7 +26,7 @@ from holdfast.ports.store import Store
 from holdfast.schedules.due import declare, fire_due
 from holdfast.testing import Sim
 from holdfast.testing.conformance.world import World as StoreWorld
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)

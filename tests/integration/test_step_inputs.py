@@ -13,7 +13,7 @@ from holdfast.core import events as e
 from holdfast.core.turn import decode_row
 from holdfast.errors import DefinitionError, InvalidId
 from holdfast.testing import Fake, Sim, crash_sweep
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 from tests.support.world import World, forget_programs
 
 go = Signal[bool]("go")

@@ -12,7 +12,7 @@ from holdfast.core.fold import fold
 from holdfast.core.snapshot import advance, unfolded_past
 from holdfast.core.turn import decode_rows
 from holdfast.testing import Sim
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 
 FIRST, SECOND, THIRD = (f"00-{digit * 32}-{digit * 16}-01" for digit in "123")
 go = Signal[bool]("go")

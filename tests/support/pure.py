@@ -291,11 +291,14 @@ def check_replays(spec: WorkflowSpec, turns: Sequence[Turn], settings: Settings 
 
 
 def _comparable(events: Sequence[e.AnyEvent]) -> list[bytes]:
-    """Encoded, without the traceback (its lines are the driver's) and without what the engine makes of a failure."""
+    """Encoded, without the traceback (its lines are the driver's), without what the engine makes of a failure, and
+    without whether a step counts towards the limit: a replay does not compare that, and older journals lack it."""
     plain: list[e.AnyEvent] = []
     for event in events:
         if isinstance(event, e.Failed | e.RetryPlanned):
             plain.append(e.Failed(failure=Failure(type=event.failure.type, message=event.failure.message)))
+        elif isinstance(event, e.StepScheduled | e.ChildStarted):
+            plain.append(msgspec.structs.replace(event, uncounted=False))
         else:
             plain.append(event)
     return [msgspec.json.encode(event) for event in plain]

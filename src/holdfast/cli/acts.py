@@ -14,12 +14,12 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.authoring.handle import RunView
+from holdfast.cli.live_workers import warn_without_worker
 from holdfast.cli.options import actor_option, dry_run_option, find_run, store_options
 from holdfast.cli.output import Output, standing
 from holdfast.cli.parameters import pair
 from holdfast.cli.progress import ProgressLine
 from holdfast.cli.run_list import print_runs
-from holdfast.cli.serving import warn_without_worker
 from holdfast.cli.targets import CommandError, opened_client
 from holdfast.client import bulk
 from holdfast.client.audit import audited

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
 
 from msgspec.structs import replace
 
+from holdfast.authoring.batch.batch_inputs import Inputs, checked_concurrency, empty_plan, encoded_input
 from holdfast.authoring.batch.batch_plan import (
     COUNTS,
     MAX_ID,
@@ -24,7 +25,6 @@ from holdfast.authoring.batch.batch_plan import (
     Standing,
 )
 from holdfast.authoring.batch.conductor import ITEMS, PLAN, batch_spec
-from holdfast.authoring.batch.inputs import Inputs, checked_concurrency, empty_plan, encoded_input
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.steps import AnyStep, Step, SyncStep

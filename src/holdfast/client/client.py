@@ -22,8 +22,8 @@ from holdfast.client.client_run import ClientRun, view_of
 from holdfast.client.feed import Feeds
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.outgoing import deliver, with_signal
 from holdfast.client.run_errors import check_error, find_errors, read_errors
+from holdfast.client.signal_message import deliver, with_signal
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
 from holdfast.client.watches import Watches

@@ -21,8 +21,8 @@ from holdfast.client import deletion, inquiry, operator_acts, stream_reader, unr
 from holdfast.client.access import Access
 from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.outgoing import deliver, signal_message
 from holdfast.client.run_errors import read_errors
+from holdfast.client.signal_message import deliver, signal_message
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
 from holdfast.core.doing import decode_doing

@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from msgspec.structs import replace
+
 from holdfast import sync
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
@@ -46,7 +48,7 @@ from holdfast.ports.telemetry import Telemetry
 from holdfast.testing.advice import way_on
 from holdfast.testing.fake import Fake
 from holdfast.testing.sim_run import SimRun
-from holdfast.testing.virtual_loop import VirtualLoop, refuse_nesting
+from holdfast.testing.virtual_loop import VirtualLoop, at_once, refuse_nesting
 from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.worker import Worker
 from holdfast.worker.worker_options import WorkerOptions
@@ -354,7 +356,7 @@ class Sim:
         """Serves these workflows and those their code names; also the steps it names, as runs."""
         named: list[object] = named_by(self._bodies_of(specs))
         steps: list[AnyStep[..., Any]] = [value for value in named if is_a(value, AnyStep)]
-        self._registry.components.offer(steps)
+        self._offer(steps, besides={spec.name for spec in specs})
         found: list[AnyWorkflow[..., Any]] = [value for value in named if is_a(value, AnyWorkflow)]
         fresh: list[WorkflowSpec] = []
         for spec in [*specs, *(workflow.spec for workflow in found)]:
@@ -366,6 +368,14 @@ class Sim:
         if fresh and self._worker is not None:
             self._loop.finish(self._worker.learn(fresh, self._named_resources(fresh)), "opening resources")
 
+    def _offer(self, steps: Iterable[AnyStep[..., Any]], besides: set[str]) -> None:
+        """Serves steps as runs, such as the items of a batch. A faked one opens none of the real one's resources."""
+        for each in steps:
+            if each.function in self._steps or each.name in self._steps_by_name:
+                self._registry.add(replace(each.run_spec, bodies=()))
+            elif each.name not in besides:
+                self._registry.components.offer([each])
+
     def _named_resources(self, specs: Iterable[WorkflowSpec]) -> list[Resource[Any]]:
         """The resources of the bodies that will really run: a faked step needs none of the real one's."""
         faked = {id(function) for function in self._steps}
@@ -376,17 +386,6 @@ class Sim:
         for spec in specs:
             runs = (self._registry.executable(spec) if spec.style == "flow" else None) or spec
             yield from (runs.function, *runs.bodies)
-
-
-def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of a coroutine that never waits, such as the memory store's methods."""
-    try:
-        work.send(None)
-    except StopIteration as done:
-        found: T = done.value
-        return found
-    work.close()
-    raise HoldfastError("the memory store does not wait")
 
 
 def _no_jitter() -> float:

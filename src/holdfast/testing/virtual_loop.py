@@ -185,3 +185,14 @@ def refuse_nesting() -> None:
     except RuntimeError:
         return
     raise NotAllowedHere("sim drives an event loop of its own: write `def test_…(sim)`, without async")
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never waits, such as the memory store's methods."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    work.close()
+    raise HoldfastError("the memory store does not wait")

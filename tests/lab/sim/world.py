@@ -425,7 +425,7 @@ def _chance(rng: random.Random) -> Generator[None]:
             patch("holdfast.worker.worker.resources_among", _no_resources),
             patch("holdfast.adapters.memory.leases.process_mark", _no_mark),
             patch("holdfast.schedules.due.TTL", DUTY),
-            patch("holdfast.authoring.batch.inputs.CHUNK_ITEMS", 2),
+            patch("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 2),
         ):
             yield
     finally:

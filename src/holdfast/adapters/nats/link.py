@@ -149,10 +149,13 @@ class Link:
         return Lost(self._ending("the connection ended"))
 
     def _ending(self, words: str) -> str:
-        """Says if the server hung up after the TLS handshake: it does so when it wants a certificate, and its reason
-        is often lost on the way."""
-        is_refused = not self._is_answered and self.server.get("tls_required")
-        return f"{words}, right after the TLS handshake" if is_refused else words
+        """Says if the server hung up after the TLS handshake or the login: it does so when it refuses a certificate or
+        user, and its reason is often lost on the way."""
+        if not self._is_answered and self.server.get("tls_required"):
+            return f"{words}, right after the TLS handshake"
+        if not self._is_answered and self.server.get("auth_required"):
+            return f"{words}, right after the authentication"
+        return words
 
     # -- asking --------------------------------------------------------------------------------------------------------
 

@@ -14,9 +14,9 @@ from typing import Any, Concatenate, TypeVar, cast
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.authoring.batch.batch_inputs import Inputs, empty_plan, encoded_input
 from holdfast.authoring.batch.batch_plan import Order, Plan, Standing, item_id
 from holdfast.authoring.batch.conductor import batch_spec, conduct
-from holdfast.authoring.batch.inputs import Inputs, empty_plan, encoded_input
 from holdfast.authoring.script.calls import UNREADABLE, ChildCall, DurableCall
 from holdfast.authoring.script.context import require_program
 from holdfast.authoring.script.place import Place, authors_place, place

@@ -14,12 +14,12 @@ from holdfast.authoring.handle import Run
 from holdfast.authoring.script.channels import Signal
 from holdfast.authoring.script.place import place as here
 from holdfast.authoring.script.workflows import Call
+from holdfast.cli.live_workers import warn_without_worker
 from holdfast.cli.message import channel_of
 from holdfast.cli.options import actor_option
 from holdfast.cli.output import Output
 from holdfast.cli.parameters import by_name, duration, moment, pair, read_json, read_text
 from holdfast.cli.root import HoldfastCommand, run_async
-from holdfast.cli.serving import warn_without_worker
 from holdfast.cli.targets import CommandError, app_to_serve, client_for, refuse_private
 from holdfast.client.arguments import find_workflow, from_json, from_words
 from holdfast.client.audit import audited

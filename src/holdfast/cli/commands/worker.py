@@ -29,7 +29,7 @@ from holdfast.cli.django_project import set_up_project
 from holdfast.cli.logs import LOG, LogFormat, configure
 from holdfast.cli.parameters import duration
 from holdfast.cli.root import HoldfastCommand
-from holdfast.cli.stopping import StopRequests
+from holdfast.cli.stop_requests import StopRequests
 from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.targets import CommandError, add_folder, app_to_serve, refuse_private
 from holdfast.config import Loaded, load

@@ -33,12 +33,13 @@ from holdfast.ports.runs import Creation, Made, NewRun
 from holdfast.ports.store import Store
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.testing.fake import Fake
-from holdfast.testing.sim import Sim, SimWorker, at_once
+from holdfast.testing.sim import Sim, SimWorker
 from holdfast.testing.sweep.determinism import Watch
 from holdfast.testing.sweep.points import body_place, row_place
 from holdfast.testing.sweep.stage import Execution, Stage
 from holdfast.testing.sweep.transaction_steps import Joined, joined
 from holdfast.testing.sweep.watched_program import WatchedProgram
+from holdfast.testing.virtual_loop import at_once
 from holdfast.turn.outcome import Outcome
 from holdfast.worker.worker import Worker
 from holdfast.worker.worker_options import WorkerOptions

@@ -20,7 +20,7 @@ from holdfast.core.mailbox import apply_attributes
 from holdfast.core.step import UNKNOWN
 from holdfast.core.turn import Row, decode_row
 from holdfast.ports.parts import unpack
-from holdfast.testing.sim import at_once
+from holdfast.testing.virtual_loop import at_once
 
 _COUNTED = re.compile(r"(after|at) (\d+ attempts?|attempt \d+)\b")
 

@@ -18,13 +18,14 @@ from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.status import Status
 from holdfast.errors import RunFinished, UpdateRefused, UpdateTimeout
 from holdfast.testing.fake import Fake
-from holdfast.testing.sim import BEGINNING, at_once
+from holdfast.testing.sim import BEGINNING
 from holdfast.testing.sweep.actors import Actor
 from holdfast.testing.sweep.determinism import Watch
 from holdfast.testing.sweep.final_state import Ending, ending_of, stream_facts
 from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.points import CRASHES, Point
 from holdfast.testing.sweep.stage import Killed, Stage
+from holdfast.testing.virtual_loop import at_once
 
 ROOT = "sweep"
 """The id of the run."""

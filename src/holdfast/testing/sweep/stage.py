@@ -14,9 +14,10 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.core import events as e
 from holdfast.core.references import references_of
 from holdfast.core.turn import Row, decode_row
-from holdfast.testing.sim import BEGINNING, at_once
+from holdfast.testing.sim import BEGINNING
 from holdfast.testing.sweep.memory import Memory
 from holdfast.testing.sweep.points import Kind, Point
+from holdfast.testing.virtual_loop import at_once
 
 
 class Killed(SystemExit):
