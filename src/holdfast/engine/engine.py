@@ -136,6 +136,7 @@ class Engine:
         names = {row.id for row in rows}
         self.opening |= names
         try:
+            await self.holdings.answered(names)
             await self._take_on(rows, known)
         finally:
             self.opening -= names

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import TypeAlias
 
@@ -17,6 +18,10 @@ from holdfast.ports.leases import Held
 Keep: TypeAlias = Callable[[Mapping[str, int]], Awaitable[Collection[str]]]
 """Asks the lease manager about runs that the store no longer counts as ours. Takes their epochs and returns the runs
 that stay here."""
+
+
+MOMENT = 0.05
+"""Seconds to wait for the answer of a write that gave a run back which was claimed again."""
 
 
 async def keep_none(lost: Mapping[str, int]) -> Collection[str]:
@@ -66,6 +71,14 @@ class Holdings:
                 engine.fetch_inbox(session)
         if lost:
             await self._let_go(lost)
+
+    async def answered(self, runs: Collection[str]) -> None:
+        """Waits a moment for the answer that some of these runs wait for. Another connection may claim a run before the
+        answer of the write that gave it back is here; without that answer its program would have to be replayed."""
+        loop, sessions = asyncio.get_running_loop(), self._engine.sessions
+        until = loop.time() + MOMENT
+        while loop.time() < until and any(run in sessions and sessions[run].is_settling for run in runs):  # noqa: ASYNC110
+            await asyncio.sleep(MOMENT / 20)
 
     def _is_settled(self, session: Session) -> bool:
         """Whether the run is here, and no write is under way that would explain the store's answer."""
