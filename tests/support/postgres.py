@@ -45,7 +45,7 @@ def _emptied(schema: str) -> bool:
     names = [quoting.SQL("DELETE FROM {}").format(quoting.Identifier(schema, name)) for name in tables]
     if not names:
         return True
-    names.append(quoting.SQL(_NO_FOLDER).format(quoting.Identifier(schema, "meta")))
+    names.append(quoting.SQL(_NO_MARKS).format(quoting.Identifier(schema, "meta")))
     try:
         connection.execute(quoting.SQL(";").join(names))
     except psycopg.errors.LockNotAvailable:
@@ -72,7 +72,7 @@ def _broom() -> psycopg.Connection[Any]:
 _brooms: dict[int, psycopg.Connection[Any]] = {}
 
 
-_NO_FOLDER = "DELETE FROM {} WHERE name = 'folder'"
+_NO_MARKS = "DELETE FROM {} WHERE name IN ('folder', 'leases')"
 _TABLES = """
 SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s) AND relkind = 'r' AND relname <> 'meta'
 """
