@@ -26,6 +26,7 @@ class StopRequests:
         self._formatter = formatter
         self._ttl = ttl
         self._first: str | None = None
+        self._has_signal = False
         self._waiter: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
         self._line: socket.socket | None = None
 
@@ -65,8 +66,9 @@ class StopRequests:
 
     def _received(self, number: int, _: FrameType | None) -> None:
         received = signal.Signals(number)
-        if self._first is not None:
+        if self._has_signal:  # what the supervisor asked is no signal: it may be heard before the first one
             self._exit_now(f"{received.name} again", INTERRUPTED if received is signal.SIGINT else 1)
+        self._has_signal = True
         self.stop(received.name)
 
     def _follow(self, line: socket.socket) -> None:
