@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -108,15 +109,18 @@ async def test_a_process_is_ended_by_its_time_limit(world: World, tmp_path: Path
     path = tmp_path / "pid"
 
     @workflow
-    async def work() -> str:
+    async def work(limit: int) -> str:
         try:
-            await asyncio.to_thread(never_ends.options(timeout="1500ms"), str(path))
+            await asyncio.to_thread(never_ends.options(timeout=timedelta(seconds=limit)), str(path))
         except StepFailed as failed:
             return failed.type
         return ""
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") == "TimeoutError"
+        for limit in (1, 4, 16):
+            assert await (await app.start(work(limit))).result("60s") == "TimeoutError"
+            if path.exists():  # else the process was not up yet: its body had no time at all
+                break
     with pytest.raises(ProcessLookupError):
         os.kill(int(path.read_text()), 0)
 
@@ -127,7 +131,7 @@ async def test_a_thread_outlives_its_time_limit_but_the_step_does_not(world: Wor
 
     @step(retry=1, timeout="30ms")
     def slow() -> int:
-        leave.wait(10)
+        leave.wait(100)
         return 1
 
     @workflow
@@ -140,7 +144,7 @@ async def test_a_thread_outlives_its_time_limit_but_the_step_does_not(world: Wor
 
     async with world.serving(work) as app:
         try:
-            assert await (await app.start(work())).result("5s") == "TimeoutError"
+            assert await (await app.start(work())).result("60s") == "TimeoutError"
         finally:
             leave.set()
 

@@ -36,7 +36,7 @@ go = Signal[str]("go")
 let = Signal[int]("let")
 shown = RunVar[str]("shown")
 LARGE = "x" * 200_000
-PATIENCE = 8.0
+PATIENCE = 60.0
 MOST = 60
 """More calls of one method than the scenario makes."""
 

@@ -232,7 +232,7 @@ def test_the_sync_saga_in_an_async_workflow_is_refused(app: App) -> None:
 def _until(condition: object) -> None:
     assert callable(condition)
     done = threading.Event()
-    for _ in range(5000):
+    for _ in range(30_000):
         if condition():
             return
         done.wait(0.002)
