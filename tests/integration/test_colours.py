@@ -47,13 +47,13 @@ def sync_flow(text: str) -> list[str]:
 async def test_an_async_workflow_with_every_kind_of_step(world: World) -> None:
     """Promise: async steps are awaited, sync ones go through `asyncio.to_thread`: thread or process."""
     async with world.serving(async_flow) as app:
-        assert await (await app.start(async_flow("x"))).result("20s") == ["async x", "holdfast-step x thread_step", "X"]
+        assert await (await app.start(async_flow("x"))).result("60s") == ["async x", "holdfast-step x thread_step", "X"]
 
 
 async def test_a_sync_workflow_with_every_kind_of_step(world: World) -> None:
     """Promise: sync steps are plain calls, several at once through `gather`, async ones too."""
     async with world.serving(sync_flow) as app:
-        assert await (await app.start(sync_flow.call("x"))).result("20s") == [
+        assert await (await app.start(sync_flow.call("x"))).result("60s") == [
             "async x",
             "holdfast-step x thread_step",
             "holdfast-step x thread_step:1",
@@ -69,7 +69,7 @@ async def test_a_process_step_is_another_process(world: World) -> None:
         return (await asyncio.to_thread(pid_and_text, "x"))[0]
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") != os.getpid()
+        assert await (await app.start(work())).result("60s") != os.getpid()
 
 
 @pytest.mark.parametrize("how", ["kill", "exit", "hard exit", "later", "error"])
@@ -81,7 +81,7 @@ async def test_a_process_that_dies_is_a_failed_attempt(world: World, how: str) -
         return await asyncio.to_thread(ends_by, how)
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") == 3
+        assert await (await app.start(work())).result("60s") == 3
 
 
 async def test_a_process_step_declares_and_gives_up(world: World) -> None:
@@ -101,7 +101,7 @@ async def test_a_process_step_declares_and_gives_up(world: World) -> None:
         return found
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") == ["no", "never"]
+        assert await (await app.start(work())).result("60s") == ["no", "never"]
 
 
 async def test_a_process_is_ended_by_its_time_limit(world: World, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_sync_workflow_parks_and_replays(world: World) -> None:
         await world.until_parked(run)
         await world.until(lambda: not any("holdfast-work" in x.name for x in threading.enumerate()))
         await run.signal(go, 4)
-        assert await run.result("10s") == ["holdfast-step a thread_step", 4, "holdfast-step b thread_step:1"]
+        assert await run.result("60s") == ["holdfast-step a thread_step", 4, "holdfast-step b thread_step:1"]
     assert len(passes) == 2
 
 
@@ -198,7 +198,7 @@ async def test_a_sync_workflow_is_cancelled_and_cleans_up(world: World) -> None:
         await world.until_parked(run)
         await run.cancel("stop")
         with pytest.raises(RunCancelled):
-            await run.result("10s")
+            await run.result("60s")
     assert done[-3:] == ["undo b", "undo a", "clean"]
 
 
@@ -211,7 +211,7 @@ async def test_a_sync_step_called_directly_in_an_async_workflow_is_refused(world
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match="to_thread"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
 
 
 async def test_children_across_colours(world: World) -> None:
@@ -234,8 +234,8 @@ async def test_children_across_colours(world: World) -> None:
         return [sync_child("y"), *gather(async_child("z"))]
 
     async with world.serving(async_child, sync_child, async_parent, sync_parent) as app:
-        assert await (await app.start(async_parent())).result("10s") == "holdfast-step x thread_step"
-        assert await (await app.start(sync_parent.call())).result("10s") == ["holdfast-step y thread_step", "async z"]
+        assert await (await app.start(async_parent())).result("60s") == "holdfast-step x thread_step"
+        assert await (await app.start(sync_parent.call())).result("60s") == ["holdfast-step y thread_step", "async z"]
 
 
 async def test_a_sync_workflow_warm_or_cold_is_the_same(world: World) -> None:
@@ -252,5 +252,5 @@ async def test_a_sync_workflow_warm_or_cold_is_the_same(world: World) -> None:
         forget_programs(worker)
         await run.signal(go, 1)
         await run.signal(go, 2)
-        assert await run.result("10s") == 3
+        assert await run.result("60s") == 3
         assert await run.status() is Status.COMPLETED
