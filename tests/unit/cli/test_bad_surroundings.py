@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.adapters.sqlite import connection
+from holdfast.adapters.sqlite import connections
 from holdfast.cli import root
 from tests.unit.cli.conftest import Cli
 
