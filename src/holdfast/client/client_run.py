@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import datetime
 from textwrap import indent
@@ -93,7 +93,9 @@ class ClientRun(Run[R]):
         found = await self._waited(timeout)
         return None if found is None else Status(found.status)
 
-    async def _waited(self, timeout: Duration | None) -> e.ChildEnded | RunRow | None:
+    async def _waited(
+        self, timeout: Duration | None, paused: Callable[[RunRow], None] | None = None
+    ) -> e.ChildEnded | RunRow | None:
         """The run's end if this process already knows it, else its row; None if the time runs out first."""
         if find_program() is not None:
             raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
@@ -113,6 +115,8 @@ class ClientRun(Run[R]):
                     row = await self._row()
                     if row.status.is_terminal:
                         return row
+                    if row.status is Status.PAUSED and paused is not None:
+                        paused(row)
                 is_known_to_run = False
                 left = None if until is None else until - loop.time()
                 if left is not None and left <= 0:
@@ -121,7 +125,11 @@ class ClientRun(Run[R]):
 
     async def result(self, timeout: Duration | None = None) -> R:
         """Waits for the end and returns the result, or raises the error the run ended with."""
-        found = await self._waited(timeout)
+        return await self.result_or_pause(None, timeout)
+
+    async def result_or_pause(self, paused: Callable[[RunRow], None] | None, timeout: Duration | None) -> R:
+        """`result`. Calls `paused` whenever it finds the run paused; what that raises ends the wait."""
+        found = await self._waited(timeout, paused)
         if found is None:
             assert timeout is not None
             limit = format_duration(parse_duration(timeout, what="timeout"))
