@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from functools import partial
@@ -38,7 +38,7 @@ class Keeping(ABC):
     """The part of a SQLite store that keeps blobs and snapshots, and on which the other parts build."""
 
     @abstractmethod
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T: ...
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
 
     @abstractmethod
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import apsw
@@ -24,7 +24,7 @@ class Queued(ABC):
     """The part of a SQLite store that keeps queues."""
 
     @abstractmethod
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T: ...
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
 
     @abstractmethod
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -38,7 +38,7 @@ class Scheduled(ABC):
     """The part of a SQLite store that keeps schedules."""
 
     @abstractmethod
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T: ...
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
 
     @abstractmethod
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -325,9 +325,9 @@ class SqliteStore(Keeping, Looking, Examined, Queued, Limiting, Streaming, Asked
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T:
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]:
         self._check_writable()
-        return await self._writer.run(operation, is_large=is_large)
+        return self._writer.run(operation, is_large=is_large)
 
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
         self._check_process()

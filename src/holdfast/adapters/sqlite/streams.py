@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import apsw
@@ -70,7 +70,7 @@ class Streaming(ABC):
     """The part of a SQLite store that keeps streams."""
 
     @abstractmethod
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T: ...
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
 
     @abstractmethod
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
 import apsw
@@ -60,7 +60,7 @@ class Asked(ABC):
     """The part of a SQLite store that keeps questions and answers."""
 
     @abstractmethod
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T: ...
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
 
     @abstractmethod
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
