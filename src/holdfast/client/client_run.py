@@ -105,7 +105,7 @@ class ClientRun(Run[R]):
         if self._end is not None:
             return self._end
         local = self._client.local
-        async with self._client.waiting.listen(self.id) as news:
+        with self._client.waiting.listen(self.id) as news:
             is_known_to_run = self._is_expected and local is not None and local.holds(self.id)
             self._is_expected = False
             while True:
