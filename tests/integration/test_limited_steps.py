@@ -15,17 +15,21 @@ go = Signal[bool]("go")
 
 
 class Gauge:
-    """How many bodies run at once, and how many did at most."""
+    """How many bodies run at once, and how many did at most. The first ones stay until as many are in as may be."""
 
-    def __init__(self) -> None:
-        self.now = self.most = self.begun = 0
+    def __init__(self, full: int) -> None:
+        self.now = self.most = 0
+        self._full = full
+        self._is_full = asyncio.Event()
 
-    def __enter__(self) -> None:
-        self.begun += 1
+    async def hold(self) -> None:
+        """A body's stay."""
         self.now += 1
         self.most = max(self.most, self.now)
-
-    def __exit__(self, *_: object) -> None:
+        if self.now == self._full:
+            self._is_full.set()
+        await self._is_full.wait()
+        await asyncio.sleep(0.005)  # one too many would meet this one
         self.now -= 1
 
 
@@ -37,12 +41,11 @@ class Item:
 
 async def test_no_more_bodies_run_at_once_than_the_limit_allows(world: World) -> None:
     """Promise: over all runs, and all of them are served."""
-    gauge, api = Gauge(), Limit("api", at_once=2)
+    gauge, api = Gauge(2), Limit("api", at_once=2)
 
     @step(limits=[api])
     async def price(number: int) -> int:
-        with gauge:
-            await asyncio.sleep(0.01)
+        await gauge.hold()
         return number
 
     @workflow
@@ -57,12 +60,11 @@ async def test_no_more_bodies_run_at_once_than_the_limit_allows(world: World) ->
 
 async def test_steps_of_one_run_share_the_limit(world: World) -> None:
     """Promise: a fan-out begins as many as may, and the others one after another."""
-    gauge, api = Gauge(), Limit("api", at_once=3)
+    gauge, api = Gauge(3), Limit("api", at_once=3)
 
     @step(limits=[api])
     async def price(number: int) -> int:
-        with gauge:
-            await asyncio.sleep(0.005)
+        await gauge.hold()
         return number
 
     @workflow
@@ -76,13 +78,12 @@ async def test_steps_of_one_run_share_the_limit(world: World) -> None:
 
 async def test_each_key_has_its_own_places(world: World) -> None:
     """Promise: by a path, and by a function; one customer does not make another wait."""
-    gauges = {"ann": Gauge(), "bob": Gauge()}
+    gauges = {"ann": Gauge(1), "bob": Gauge(1)}
     customer, region = Limit("customer", at_once=1), Limit("region", at_once=9)
 
     @step(limits=[customer.by("item.customer"), region])
     async def price(item: Item) -> int:
-        with gauges[item.customer]:
-            await asyncio.sleep(0.01)
+        await gauges[item.customer].hold()
         return item.cents
 
     @price.limit(region)
