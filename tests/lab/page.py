@@ -63,7 +63,7 @@ allow, no customer more than five, every job has to end, and at least 90 % of th
 
 **Bits.** A store in which every table has rows, on SQLite and on PostgreSQL, copied again and again: in each copy one
 value of one column is another, by a bit, a letter, or because it is gone. Every column of every table has its turn.
-`holdfast verify` finds it, or whoever reads it refuses it; or else it is harmless: users read the same, and every run
+`holdfast verify` finds it, or a reader refuses it; or else it is harmless: users read the same, and every run
 comes to the same result. A column that only schedules may hold a run up. The list says what became of each column.
 
 **Chaos.** Real worker processes under load, on SQLite and on PostgreSQL: killed (and back under the same id or
