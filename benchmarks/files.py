@@ -13,7 +13,22 @@ from typing import Any, Self
 import apsw
 
 from benchmarks.counting import Connections
+from benchmarks.places import YEAR
 from benchmarks.raw import RawFile
+
+_SCHEDULES = """
+WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
+INSERT INTO schedules (name, revision, next_at, workflow, body)
+SELECT 'schedule-' || n, 1, ?2 + n, 'one', x'7b7d' FROM numbers
+"""
+_KEYS = """
+WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < ?1)
+INSERT INTO rates (name, key, tat, quiet_until) SELECT 'customer', 'key-' || n, 0, 0 FROM numbers
+"""
+_PLACES = """
+INSERT INTO places (name, key, slot, run, step, epoch)
+SELECT name, key, 0, 1000000000 + row_number() OVER (), 'price', 1 FROM rates
+"""
 
 
 class Files:
@@ -71,6 +86,19 @@ class Files:
             f"SELECT 'run-' || n, {listed} FROM numbers, runs WHERE id = 'pattern'",
             (rows,),
         )
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        connection.close()
+
+    def crowd(self, name: str, schedules: int, keys: int) -> None:
+        """See `places`."""
+        connection = apsw.Connection(str(self.path(name)))
+        connection.execute("PRAGMA synchronous = OFF")
+        for statement, values in (
+            (_SCHEDULES, (schedules, int((time.time() + YEAR) * 1e6))),
+            (_KEYS, (keys,)),
+            (_PLACES, ()),
+        ):
+            connection.execute(statement, values)
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         connection.close()
 

@@ -11,6 +11,7 @@ from benchmarks import readme, split
 from benchmarks.lease_section import lease_section
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, tables
+from benchmarks.rules_section import rules_section
 from benchmarks.scale import SCALES
 from benchmarks.verb_section import verb_section
 
@@ -171,6 +172,7 @@ def render(everything: Mapping[str, Any]) -> str:
             *_section(results, NOTES, "##"),
             *([_ON_POSTGRESQL, *_section(other, NOTES_ON_POSTGRESQL, "###")] if other else ()),
             *verb_section(),
+            *rules_section(),
             *lease_section(),
             _WORKLOADS.format(**facts),
             *([split.render(results["split"], _machine_of_split(results))] if "split" in results else ()),

@@ -12,6 +12,8 @@ from typing import Protocol
 from benchmarks.raw import RawStore
 
 STORES = ("sqlite", "postgresql")
+YEAR = 365 * 24 * 3600
+"""In seconds."""
 
 
 class Place(Protocol):
@@ -35,6 +37,10 @@ class Place(Protocol):
 
     def multiply(self, name: str, rows: int) -> None:
         """Copies the run `pattern`, without its journal, until there are that many more."""
+        ...
+
+    def crowd(self, name: str, schedules: int, keys: int) -> None:
+        """Adds that many schedules that are due in a year, and that many keys of a limit, each with a place."""
         ...
 
     def counted(self) -> AbstractContextManager[Counts]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import psycopg
 from psycopg import sql
 
 from benchmarks.counting import counted_questions
+from benchmarks.places import YEAR
 from benchmarks.raw import RawTable
 from tests.support.postgres import server_url
 
@@ -26,6 +28,19 @@ def share_server() -> str:
     os.environ.setdefault(RUN, f"bench-{os.getpid()}")
     with psycopg.connect(server_url()) as connection:
         return str(connection.info.parameter_status("server_version"))
+
+
+_SCHEDULES = """
+INSERT INTO {} (name, revision, next_at, workflow, body)
+SELECT 'schedule-' || n, 1, %s + n, 'one', '{{}}'::bytea FROM generate_series(1, %s) AS n
+"""
+_KEYS = """
+INSERT INTO {} (name, key, tat, quiet_until) SELECT 'customer', 'key-' || n, 0, 0 FROM generate_series(1, %s) AS n
+"""
+_PLACES = """
+INSERT INTO {} (name, key, slot, run, step, epoch)
+SELECT 'customer', 'key-' || n, 0, 1000000000 + n, 'price', 1 FROM generate_series(1, %s) AS n
+"""
 
 
 class Schemas:
@@ -78,6 +93,19 @@ class Schemas:
         with _connected() as connection:
             connection.execute(copying.format(table=table, listed=listed), (rows,))
             connection.execute(sql.SQL("VACUUM ANALYZE {}").format(table))
+
+    def crowd(self, name: str, schedules: int, keys: int) -> None:
+        """See `places`."""
+        later = int((time.time() + YEAR) * 1e6)
+        with _connected() as connection:
+            for table, statement, values in (
+                ("schedules", _SCHEDULES, (later, schedules)),
+                ("rates", _KEYS, (keys,)),
+                ("places", _PLACES, (keys,)),
+            ):
+                into = self._table(name, table)
+                connection.execute(sql.SQL(statement).format(into), values)
+                connection.execute(sql.SQL("VACUUM ANALYZE {}").format(into))
 
     @contextmanager
     def counted(self) -> Iterator[_Counts]:

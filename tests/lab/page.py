@@ -38,7 +38,7 @@ engine, client and store are the real ones; time, chance and the way to the stor
 is compared with a fold of its own, and every body that begins with what the journal allows: one function a promise, in
 `tests/lab/sim/invariants.py`. Then the faults stop, and everything has to end in time.
 
-**Crash points.** Sixteen scenarios, and for each a crash before and after every call its workers make to the store,
+**Crash points.** Twenty scenarios, and for each a crash before and after every call its workers make to the store,
 then pairs of crashes.
 
 **Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers
@@ -51,14 +51,19 @@ end, every list, `show`, `verify` and `doctor` to answer; the damaged run is nam
 ends when it is killed. Starts with such instants have to be refused.
 
 **Disk faults and power cuts.** SQLite on a disk whose calls fail, once or for good, and on one that loses its power:
-what was not synced is gone or torn. Afterwards the file is sound and nothing acknowledged is missing.
+what was not synced is gone or torn. Afterwards the file is sound and nothing acknowledged is missing; no slot of a
+schedule is decided without its run, and no run is there without the decision.
 
 **Crowds.** 2, 10, 30 and 50 processes write to one SQLite file without a break. None may get less than half its fair
 share of the commits or be refused, and all of them together may ask for the file 30 times for each commit, at most.
 
+**Limits.** Four workers whose steps stand under a rate of 50 a second and five at once for each customer, on SQLite and
+on PostgreSQL; one is killed every second and started again under its id. No window may have more than rate and burst
+allow, no customer more than five, every job has to end, and at least 90 % of the rate has to be used.
+
 **Bits.** A store in which every table has rows, on SQLite and on PostgreSQL, copied again and again: in each copy one
 value of one column is another, by a bit, a letter, or because it is gone. Every column of every table has its turn.
-`holdfast verify` finds it, or whoever reads it refuses it; or else it is harmless: users read the same, and every run
+`holdfast verify` finds it, or a reader refuses it; or else it is harmless: users read the same, and every run
 comes to the same result. A column that only schedules may hold a run up. The list says what became of each column.
 
 **Chaos.** Real worker processes under load, on SQLite and on PostgreSQL: killed (and back under the same id or
@@ -70,7 +75,8 @@ every body writes to, and the log of what was done to whom. Below a floor (150 k
 lease, 20 turns fenced, 4 stops of the server, 50 answers cut off, 600 runs) a campaign is void. Recovery counts from
 the kill to the next body elsewhere, with leases of 2 s and a poll of 0.2 s; 99 of 100 have 4.5 s. The oracle is in
 `tests/lab/chaos/oracle.py`, and tested on made-up histories of everything it is there to see. On SQLite all workers
-share one host and its clock, so no clock is wrong there.
+share one host and its clock, so no clock is wrong there. A schedule has a slot every second meanwhile: each has to
+become one run, whoever is killed while it decides, and no other run may come of it.
 
 **Sweeps and lint.** What users have for their own code, on workflows that are right, which must raise no alarm, and on
 seeded mistakes, which must all be found: each once at every change, 1,000 sweeps in a campaign that is given time.

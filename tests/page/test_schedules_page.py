@@ -101,11 +101,31 @@ async def test_acts_ask_first(page: Page, site: Site) -> None:
     await page.get_by_label("stock", exact=True).get_by_role("button", name="Resume").click()
     await dialog.get_by_role("button", name="Resume").click()
     await expect(page.locator(".toast").last).to_contain_text("resumed")
+    (_, _, triggered), *_ = site.posts
+    assert list(triggered) == ["id"]
     assert site.posts == [
-        ("schedule/trigger", {"name": "nightly"}, {}),
+        ("schedule/trigger", {"name": "nightly"}, triggered),
         ("schedule/pause", {"name": "nightly"}, {"reason": "stock-taking"}),
         ("schedule/resume", {"name": "stock"}, {}),
     ]
+
+
+async def test_a_trigger_without_an_answer_is_tried_again_with_its_id(page: Page, site: Site) -> None:
+    """Contract: the dialog stays open with what went wrong; the same dialog starts one run, the next one another."""
+    with_schedules(site)
+    await page.goto(f"{site.url}/schedules")
+    dialog = page.get_by_role("dialog")
+    await page.get_by_label("nightly", exact=True).get_by_role("button", name="Trigger").click()
+    await dialog.get_by_role("button", name="Trigger").click()
+    await expect(dialog.get_by_role("alert")).to_be_visible()
+    site.answers["schedule/trigger"] = {"schedule": schedule("nightly"), "run": "nightly@trigger:1"}
+    await dialog.get_by_role("button", name="Trigger").click()
+    await expect(dialog).to_have_count(0)
+    await page.get_by_label("nightly", exact=True).get_by_role("button", name="Trigger").click()
+    await dialog.get_by_role("button", name="Trigger").click()
+    await expect(dialog).to_have_count(0)
+    first, again, another = [body["id"] for _, _, body in site.posts]
+    assert first == again != another
 
 
 async def test_a_time_is_backfilled_and_a_forgotten_schedule_removed(page: Page, site: Site) -> None:

@@ -81,6 +81,7 @@ def report_of(outcomes: list[Outcome]) -> Report:
         "runs quarantined for losing their workers, and resumed": every["resumed"],
         "bodies begun": every["bodies"],
         "signals acknowledged": every["signals"],
+        "slots of a schedule, each one run": every["slots"],
         "runs in a killed worker's hands, measured": len(times),
         "not measured: hit again, or the store was away": every["left out"],
         "seconds to recover, median": round(times[len(times) // 2], 2) if times else 0,
@@ -96,6 +97,7 @@ def report_of(outcomes: list[Outcome]) -> Report:
         "a worker without notifications": every["deaf"],
         "a connection ended by the server": every["connection ended"],
         "a write that came late": every["slowed"],
+        "a slot of a schedule": every["slots"],
     }
     report.problems = [
         f"{problem} (python -m tests.lab.chaos.campaign {one.kind} {one.seed})"

@@ -75,7 +75,7 @@ async def serve(order: Order) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
     store = await opened(order.url)
     work.spy_on(store)
-    app = App(store=store, workflows=[work.errand, work.poison])
+    app = App(store=store, workflows=[work.errand, work.poison, work.beat])
     async with app.worker(id=order.name, ttl=order.ttl, poll=order.poll, concurrency=8, grace="5s"):
         say(f"ready {order.name} {os.getpid()}")
         await stopped.wait()

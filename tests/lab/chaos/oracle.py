@@ -43,6 +43,8 @@ class Evidence:
     """What `verify` found, by run."""
     ledger: Sequence[Entry] = ()
     acts: Sequence[Act] = ()
+    slots: Sequence[str] | None = None
+    """Runs that a schedule has to have started (they are in `acked` too); None: unknown."""
 
 
 @dataclass
@@ -63,6 +65,9 @@ def judged(found: Evidence) -> list[str]:
     problems += [f"run {run}: a body began, and there is no such run" for run in bodies if run not in found.journals]
     problems += [f"run {run}: verify says: {problem}" for run, problem in found.unsound.items()]
     problems += _messages(found)
+    if found.slots is not None:
+        foreign = {run for run in found.journals if "@" in run}.difference(found.slots)
+        problems += [f"run {run}: C6: there is no such slot" for run in sorted(foreign)]
     for run, turns in found.journals.items():
         about = [*_order(turns), *_pauses(turns), *_ending(turns), *_executions(turns, bodies[run])]
         if run in found.acked and not about:

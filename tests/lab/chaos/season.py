@@ -203,7 +203,7 @@ class Season:
         while time.monotonic() < limit:
             await self.site.supervised()
             await asyncio.sleep(0.02)
-        return sum(entry.what == "end" for entry in self.site.ledger.look()[began:])
+        return sum(entry.what == "end" and entry.key in work.KEYS for entry in self.site.ledger.look()[began:])
 
 
 @contextmanager
@@ -268,6 +268,7 @@ async def _season(
             for _ in range(WORKERS):
                 await site.launch(site.new_name())
             try:
+                await site.pulse.begin()
                 outcome.kept = await played.poison()
                 if line is not None:
                     line.is_bad = True
@@ -288,7 +289,8 @@ async def _season(
     outcome.counts += Counter(
         {
             "zombies": zombies,
-            "runs": len(found.acked),
+            "runs": len(site.acked.starts),
+            "slots": len(found.slots or ()),
             "signals": len(found.signals),
             "bodies": sum(entry.what == "start" for entry in found.ledger),
             "shifted": site.shifted,

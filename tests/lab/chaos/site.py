@@ -24,6 +24,7 @@ from holdfast.ports.runs import Filter
 from tests.lab.chaos import work
 from tests.lab.chaos.nursery import PATIENCE, Nursery, Order, is_alive
 from tests.lab.chaos.oracle import Act, Evidence
+from tests.lab.chaos.pulse import Pulse
 
 T = TypeVar("T")
 
@@ -109,7 +110,10 @@ class Site:
         self.resumed = 0
         self.stalled: set[int] = set()
         """Processes that are stopped just now."""
-        self.app = App(url, workflows=[work.errand, work.poison])
+        self.app = App(url, workflows=[work.errand, work.poison, work.beat])
+        self.pulse: Pulse = Pulse(self.app, self.insist)
+        self.slots: list[str] | None = None
+        """Runs that the schedule has to have started; None while it is not over."""
         self._is_many_hosts = is_many_hosts
         self._waiting: deque[Run[int]] = deque()
         self._nursery = Nursery(
@@ -217,9 +221,10 @@ class Site:
     # -- the end -------------------------------------------------------------------------------------------------------
 
     async def finish(self) -> None:
-        """Every errand is approved and ends, if it ever does; then the workers stop."""
+        """Every errand is approved and ends, and so does every slot, if it ever does; then the workers stop."""
         while self._waiting:
             await self.approve()
+        self.slots = await self.pulse.end()
         wanted = {run for run in self.acked.starts if run.startswith("errand")}
 
         limit = time.monotonic() + PATIENCE
@@ -230,6 +235,7 @@ class Site:
         with suppress(TimeoutError):
             for name in sorted(wanted):
                 await (await self.app.get(name, work.errand)).result(timeout=PATIENCE)
+        await self.pulse.finish(self.slots, self.resume)
         for pid in self.workers.values():
             if is_alive(pid):
                 os.kill(pid, 15)
@@ -261,8 +267,9 @@ class Site:
             after = page.next
             if not after:
                 break
-        acked = self.acked
-        return Evidence(acked.starts, acked.signals, journals, results, unsound, self.ledger.look(), self.acts)
+        acked = {**self.acked.starts, **dict.fromkeys(self.slots or (), work.TICKED)}
+        ledger = self.ledger.look()
+        return Evidence(acked, self.acked.signals, journals, results, unsound, ledger, self.acts, self.slots)
 
     async def close(self) -> None:
         """Nothing is left."""

@@ -50,11 +50,22 @@ LEDGER = (
     entry("fenced", 60),
 )
 ACTS = (Act("stop", 22, 1, 50),)
-FAIR = Evidence({RUN: 7}, [(RUN, "m")], {RUN: JOURNAL}, {RUN: 7}, {}, LEDGER, ACTS)
+SLOT = "pulse@2026-01-01T00:00:01+00:00"
+SLOT_JOURNAL = (turn(1, 0, e.Started(workflow="w"), DONE),)
+FAIR = Evidence(
+    {RUN: 7, SLOT: 7},
+    [(RUN, "m")],
+    {RUN: JOURNAL, SLOT: SLOT_JOURNAL},
+    {RUN: 7, SLOT: 7},
+    {},
+    LEDGER,
+    ACTS,
+    [SLOT],
+)
 
 
 def with_journal(*turns: Turn) -> Evidence:
-    return replace(FAIR, journals={RUN: turns})
+    return replace(FAIR, journals={RUN: turns, SLOT: SLOT_JOURNAL})
 
 
 def with_entry(*more: Entry) -> Evidence:
@@ -73,7 +84,9 @@ LATE = turn(6, 1, e.TimerFired(key="t"))
 AGAIN = turn(5, 2, e.StepCompleted(key="a"), e.StepCompleted(key="a"), DONE)
 
 WRONG: dict[str, tuple[Evidence, str]] = {
-    "a lost start": (replace(FAIR, acked={RUN: 7, "gone": 1}), "run gone: acknowledged, and lost"),
+    "a lost start": (replace(FAIR, acked={**FAIR.acked, "gone": 1}), "run gone: acknowledged, and lost"),
+    "a lost slot": (replace(FAIR, journals={RUN: JOURNAL}), f"run {SLOT}: acknowledged, and lost"),
+    "a run of no slot": (replace(FAIR, slots=[]), f"run {SLOT}: C6: there is no such slot"),
     "an empty journal": (with_journal(), "acknowledged, and lost"),
     "a lost signal": (replace(FAIR, signals=[(RUN, "m"), (RUN, "n")]), "signal n was acknowledged, and lost"),
     "a doubled signal": (with_journal(*put(2, JOURNAL[3]), turn(6, 2)), "signal m is in the journal 2 times"),
@@ -101,7 +114,7 @@ WRONG: dict[str, tuple[Evidence, str]] = {
     "an unknown attempt": (with_entry(entry("start", 33, attempt=9)), "S8: attempt 9 of a began, and its journal"),
     "an unknown step": (with_entry(entry("start", 33, key="b")), "S8: attempt 1 of b began, and its journal"),
     "an unknown run": (with_entry(entry("start", 33)._replace(run="x")), "run x: a body began, and there is no such"),
-    "a wrong result": (replace(FAIR, results={RUN: 8}), "its result is 8, the model says 7"),
+    "a wrong result": (replace(FAIR, results={RUN: 8, SLOT: 7}), "its result is 8, the model says 7"),
     "an unsound row": (replace(FAIR, unsound={RUN: "its row says otherwise"}), "verify says: its row says otherwise"),
 }
 

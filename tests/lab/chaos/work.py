@@ -32,6 +32,7 @@ KEYS = ("part", *(f"part:{number}" for number in range(1, PARTS)), "flaky")
 LAST = f"part:{PARTS - 1}"
 TIP = 7
 CURED = "cured"
+TICKED = "ticked"
 
 approved = Signal[int]("approved")
 EPOCHS: dict[str, int] = {}
@@ -105,6 +106,19 @@ async def fatal() -> str:
         os.kill(os.getpid(), signal.SIGKILL)
     note("end")
     return CURED
+
+
+@step
+async def tick() -> str:
+    note("start")
+    note("end")
+    return TICKED
+
+
+@workflow
+async def beat() -> str:
+    """The run of a slot."""
+    return await tick()
 
 
 @workflow

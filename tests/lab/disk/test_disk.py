@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from itertools import cycle
 from random import Random
 from typing import Any
 
 import apsw
+import msgspec
 import pytest
 
+from holdfast.adapters.memory.clock import VirtualClock
+from holdfast.adapters.memory.store import MemoryStore
+from holdfast.core.schedule import Advance
+from holdfast.schedules.book import state_of, write
+from holdfast.testing.conformance.world import START, World
 from tests.lab.disk import campaign
-from tests.lab.disk.campaign import CUTS, MODES, Mode, Outcome, chosen, cut, disk_faults, failing, seeds
+from tests.lab.disk.campaign import CUTS, MODES, TURNS, Mode, Outcome, chosen, cut, disk_faults, failing, seeds
+from tests.lab.disk.trace import PULSE, Acknowledged, Trace
 from tests.lab.levels import Effort
 from tests.support.examples import count
 
@@ -82,6 +90,27 @@ def test_a_campaign_goes_on_until_enough_calls_failed(
     report = disk_faults(effort)
     assert report.figures["calls that failed"] == failed
     assert bool(report.problems) is is_void
+
+
+async def test_the_oracle_sees_a_slot_without_its_run() -> None:
+    """Promise: a schedule that was moved without the runs of its slots is caught, and so are runs without the move."""
+    clock = VirtualClock(START)
+    store = MemoryStore(clock)
+    world, noted = World(store, clock), Acknowledged()
+    await Trace(store, Random(3), noted).run(TURNS)
+    assert await noted.missing(world) == []
+    stored = await store.schedule(PULSE.name)
+    assert stored is not None
+    state = state_of(stored)
+    for cursor, says in (
+        (state.cursor + timedelta(seconds=1), "of a slot that was decided"),
+        (START, "decision of the slot whose run is pulse@"),
+    ):
+        stored = await store.schedule(PULSE.name)
+        assert stored is not None
+        moved = msgspec.structs.replace(state, cursor=cursor)
+        assert await write(store, PULSE.name, stored.revision, Advance(moved), START)
+        assert [each for each in await noted.missing(world) if says in each]
 
 
 def test_the_oracle_sees_what_is_lost() -> None:

@@ -1,24 +1,43 @@
-"""What is done to a store while its disk fails: turns, blobs, signals and ends of a few runs, by chance from a seed."""
+"""What is done to a store while its disk fails: turns, blobs, signals and ends of a few runs, slots of a schedule, by
+chance from a seed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from hashlib import sha256
 from random import Random
 
 import apsw
 import msgspec
 
+from holdfast import Schedule, workflow
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core import events as e
+from holdfast.core.declaration import made_by_hand
+from holdfast.core.schedule import Advance, advance, run_id
 from holdfast.errors import StoreError
 from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Committed, Unread
 from holdfast.ports.store import Store
+from holdfast.schedules.book import state_of, write
 from holdfast.testing.conformance.world import DONE, START, Holder, World, signal
 
 RUNS = 3
 TRIES = 8
+
+
+@workflow
+async def beat() -> None:
+    """What the schedule starts."""
+
+
+PULSE = Schedule("pulse", beat(), every="1s", overlap="allow", missed="all", catch_up="1h")
+
+
+def slot(second: int) -> str:
+    """The run of the slot at that second."""
+    return run_id(PULSE.name, START + timedelta(seconds=second))
 
 
 @dataclass
@@ -48,7 +67,18 @@ class Acknowledged:
                 await world.store.get_blob(name)
             except Exception as error:  # noqa: BLE001 whatever it is, the blob is not there
                 lost.append(f"blob {name[:8]}: {error}")
-        return lost
+        return [*lost, *await self._slots_missing(world)]
+
+    async def _slots_missing(self, world: World) -> list[str]:
+        """A slot is decided together with its run: neither is there without the other."""
+        stored = await world.store.schedule(PULSE.name)
+        decided = 0 if stored is None else round((state_of(stored).cursor - START).total_seconds())
+        wanted = {slot(second) for second in range(1, decided + 1)}
+        made = {run.id for run in await world.runs() if run.id.startswith(f"{PULSE.name}@")}
+        return [
+            *(f"run {run} of a slot that was decided" for run in sorted(wanted - made)),
+            *(f"decision of the slot whose run is {run}" for run in sorted(made - wanted)),
+        ]
 
 
 class Trace:
@@ -59,6 +89,7 @@ class Trace:
         self._rng = rng
         self._noted = noted
         self.refused = 0
+        self._seconds = 0
 
     async def run(self, turns: int) -> None:
         """So many turns, of some runs in no particular order."""
@@ -66,6 +97,8 @@ class Trace:
         for number in range(turns):
             if holders:
                 await self._turn(self._rng.choice(holders), number)
+            if self._rng.random() < 0.3:
+                await self._slot()
         for holder in holders:
             await self._ended(holder)
 
@@ -111,6 +144,27 @@ class Trace:
                 continue
             assert isinstance(delivery, Accepted), delivery
             self._noted.messages.append((run, message))
+            return
+
+    async def _slot(self) -> None:
+        """The next slot, as a worker decides it: from what is stored, again after every refusal."""
+        self._seconds += 1
+        store, now = self._world.store, START + timedelta(seconds=self._seconds)
+        for _ in range(TRIES):
+            try:
+                stored = await store.schedule(PULSE.name)
+                if stored is None:
+                    state = made_by_hand(None, PULSE.definition, by="lab", now=START)
+                    await write(store, PULSE.name, 0, Advance(state, next_at=now), START)
+                    continue
+                due = advance(PULSE.name, state_of(stored), now, ())
+                if due.starts and not await write(store, PULSE.name, stored.revision, due, now):
+                    continue
+            except StoreError:
+                self.refused += 1
+                continue
+            for second in range(1, self._seconds + 1):
+                self._note(slot(second), 1)
             return
 
     async def _ended(self, holder: Holder) -> None:

@@ -127,6 +127,11 @@ function Acts({ schedule, isWhole }: { schedule: Schedule; isWhole: boolean }) {
   const [verb, setVerb] = useState<Act | null>(null);
   const [isBackfill, setBackfill] = useState(false);
   const [reason, setReason] = useState('');
+  const [id, setId] = useState<string | undefined>(); // of one trigger: asked again after a lost answer, it starts no second run
+  const open = (one: Act) => {
+    setVerb(one);
+    setId(crypto.randomUUID?.());
+  };
   const fits = (one: Act) => can(one) && (one !== 'pause' || Boolean(schedule.next)) && (one !== 'remove' || !schedule.is_declared);
   const offered = (['trigger', schedule.paused ? 'resume' : 'pause', 'remove'] as const).filter(fits);
   const perform = async () => {
@@ -137,13 +142,13 @@ function Acts({ schedule, isWhole }: { schedule: Schedule; isWhole: boolean }) {
       go(href('schedules'));
       return;
     }
-    const answer = await ask<{ run?: string }>(`schedule/${verb}`, { query, method: 'POST', body: verb === 'pause' ? { reason } : {} });
+    const answer = await ask<{ run?: string }>(`schedule/${verb}`, { query, method: 'POST', body: verb === 'pause' ? { reason } : verb === 'trigger' ? { id } : {} });
     toast(answer.run ? `started ${answer.run}` : `${schedule.name}: ${DONE[verb!]}`);
   };
   return (
     <div class="acts">
       {offered.map((one) => (
-        <button class={`btn ${one === 'remove' ? 'danger' : ''}`} onClick={() => setVerb(one)}>
+        <button class={`btn ${one === 'remove' ? 'danger' : ''}`} onClick={() => open(one)}>
           {ACTS[one][0]}
         </button>
       ))}

@@ -42,6 +42,9 @@ _OLDEST = int(PATIENCE * 1e9)
 _YOUNG = 100_000_000
 """Nanoseconds for which a note counts without a look whether its process is there."""
 
+_OLD = 1_000_000_000
+"""Nanoseconds after which that look reads /proc: it is slower, and tells a process that nobody has reaped yet."""
+
 
 def pause_at(place: int, usual: float) -> float:
     """Mean seconds until a connection asks again while `place` others have waited longer and a write takes `usual`. All
@@ -149,14 +152,23 @@ def _ahead(notes: bytes, since: int) -> int:
         return 0
     words, now = _words(notes), time.monotonic_ns()
     return sum(
-        now - _OLDEST < each < since and (now - each < _YOUNG or not _has_ended(who))
+        now - _OLDEST < each < since and (now - each < _YOUNG or not _has_ended(who, now - each))
         for each, who in zip(words[::2], words[1::2], strict=True)
         if each
     )
 
 
-def _has_ended(who: int) -> bool:
-    return who >> 32 == _home() and is_gone(who & 0xFFFFFFFF, "")
+def _has_ended(who: int, age: int) -> bool:
+    if who >> 32 != _home():
+        return False
+    pid = who & 0xFFFFFFFF
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (PermissionError, OverflowError):
+        return False
+    return age > _OLD and is_gone(pid, "")
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -79,6 +80,21 @@ def test_nobody_waits_for_a_process_that_has_ended(path: Path, monkeypatch: pyte
     assert board.pause() == pause_at(2, 0.001)
     now += 2_000_000
     assert board.pause() == pause_at(1, 0.001)
+
+
+def test_nobody_waits_for_a_process_that_was_not_reaped(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: the note of a process that has ended, and whose parent has not asked yet, counts for a second."""
+    now = 1_000_000_000_000
+    monkeypatch.setattr("time.monotonic_ns", lambda: now)
+    with subprocess.Popen(["true"]) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with monkeypatch.context() as killed:
+            killed.setattr("os.getpid", lambda: process.pid)
+            Board(path).enter()
+        now += 900_000_000
+        assert not Board(path).is_empty()
+        now += 200_000_000
+        assert Board(path).is_empty()
 
 
 def test_a_number_of_another_container_is_not_looked_up(
