@@ -45,7 +45,7 @@ def test_what_is_wrong_is_said(cli: Cli) -> None:
     """Contract: an unknown limit and values that make no sense end with 1 and one sentence."""
     make(cli)
     assert "no limit 'nothing'" in cli("limits", "pause", "nothing").error
-    assert "is not a rate" in cli("limits", "set", "api", "--rate", "50/x").error
+    assert "'x' is not a period" in cli("limits", "set", "api", "--rate", "50/x").error
     assert "at_once=0 is not" in cli("limits", "set", "customer", "--at-once", "0").error
     assert "nothing to set" in cli("limits", "set", "api").error
 
