@@ -29,5 +29,6 @@ def conditions(which: Filter) -> tuple[list[str], list[Any]]:
         with_prefix=sql.WITH_PREFIX,
         with_statuses=sql.WITH_STATUSES,
         with_ids=sql.WITH_IDS,
+        with_parents=sql.WITH_PARENTS,
         array=list,
     )

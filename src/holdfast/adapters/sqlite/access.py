@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -54,9 +54,9 @@ class Access:
         belongs_to_this_process(self)
         self._end = weakref.finalize(self, _let_go, location, audit.watch(location.path), self._pid)
 
-    async def _write(self, operation: Operation[T], *, is_large: bool = False) -> T:
+    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]:
         self._check_writable()
-        return await self._writer.run(operation, is_large=is_large)
+        return self._writer.run(operation, is_large=is_large)
 
     def _read(self, ask: Callable[[apsw.Connection], T]) -> T:
         self._check_process()
