@@ -92,18 +92,8 @@ def _growth(what: str, title: str, unit: str, sizes: tuple[str, str, str]) -> tu
     )
 
 
-def figures(store: str = "sqlite", peer: str = "dbos") -> tuple[Figure, ...]:
-    """The lines of the table of a store beside a peer."""
-    targets, raw = TARGETS.get((store, peer)) or TARGETS[store, "dbos"], RAW[store]
+def _latencies(targets: Targets) -> tuple[Figure, ...]:
     return (
-        Figure("raw.commits", f"{raw}, 1-row commits", "/s"),
-        Figure("raw.grouped", f"{raw}, rows in groups of 100", "/s"),
-        Figure("raw.sync_p50", "fsync of 4 kB, median", "ms", "less"),
-        Figure("raw.sync_p99", "fsync of 4 kB, 99th percentile", "ms", "less"),
-        *_rates("W1", "1-step runs", "runs/s", targets.w1),
-        *_rates("W2", "one run, steps in sequence", "steps/s", targets.w2),
-        Figure("W2.async.raw", "… async, as a share of raw 1-row commits", "×", target=0.5),
-        *_rates("W3", "100 runs at once", "steps/s", targets.w3),
         Figure(
             "W4.async.p50",
             "start → result, in process, median",
@@ -135,6 +125,11 @@ def figures(store: str = "sqlite", peer: str = "dbos") -> tuple[Figure, ...]:
             vs_raw="W4.other.p50.raw",
         ),
         Figure("W4.other.p95", "start → result, worker in another process, 95th percentile", "ms", "less"),
+    )
+
+
+def _recoveries(targets: Targets) -> tuple[Figure, ...]:
+    return (
         Figure("W5.total", "killed in step 6 of 10 → all completed by another worker", "s", "less"),
         Figure("W5.lease", "… of which the dead worker's lease", "s", "less"),
         Figure("W5.after", "… lease apart", "s", "less", times=targets.w5),
@@ -146,6 +141,23 @@ def figures(store: str = "sqlite", peer: str = "dbos") -> tuple[Figure, ...]:
         Figure("W6.program", "… from the program's start", "ms", "less", target=50),
         Figure("W6.peak", "… peak memory of the process", "MB", "less"),
         Figure("W6.grown", "… of which since the imports", "MB", "less"),
+    )
+
+
+def figures(store: str = "sqlite", peer: str = "dbos") -> tuple[Figure, ...]:
+    """The lines of the table of a store beside a peer."""
+    targets, raw = TARGETS.get((store, peer)) or TARGETS[store, "dbos"], RAW[store]
+    return (
+        Figure("raw.commits", f"{raw}, 1-row commits", "/s"),
+        Figure("raw.grouped", f"{raw}, rows in groups of 100", "/s"),
+        Figure("raw.sync_p50", "fsync of 4 kB, median", "ms", "less"),
+        Figure("raw.sync_p99", "fsync of 4 kB, 99th percentile", "ms", "less"),
+        *_rates("W1", "1-step runs", "runs/s", targets.w1),
+        *_rates("W2", "one run, steps in sequence", "steps/s", targets.w2),
+        Figure("W2.async.raw", "… async, as a share of raw 1-row commits", "×", target=0.5),
+        *_rates("W3", "100 runs at once", "steps/s", targets.w3),
+        *_latencies(targets),
+        *_recoveries(targets),
         Figure("W7.memory", "parked for an hour, memory per run", "B", "less", target=1_024),
         Figure("W7.cpu", "… idle processor", "%", "less", target=0.5),
         Figure("W7.writes", f"… idle {'write ' if store == 'sqlite' else ''}transactions", "/s", "less", target=1),

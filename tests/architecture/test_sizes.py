@@ -24,7 +24,9 @@ def long_functions(tree: ast.Module) -> list[tuple[int, str, int]]:
     return found
 
 
-@pytest.mark.parametrize(("folder", "most"), [("src", FILE_LINES), ("tests", TEST_FILE_LINES)])
+@pytest.mark.parametrize(
+    ("folder", "most"), [("src", FILE_LINES), ("benchmarks", FILE_LINES), ("tests", TEST_FILE_LINES)]
+)
 def test_no_file_is_too_long(folder: str, most: int) -> None:
     """Contract: a reader can hold a file in mind."""
     sizes = {shown(path): len(path.read_text(encoding="utf-8").splitlines()) for path in python_files(folder)}
@@ -32,11 +34,12 @@ def test_no_file_is_too_long(folder: str, most: int) -> None:
     assert not found, f"over {most} lines, probably two ideas: {found}"
 
 
-def test_no_function_is_too_long() -> None:
+@pytest.mark.parametrize("folder", ["src", "benchmarks", "tests"])
+def test_no_function_is_too_long(folder: str) -> None:
     """Contract: a reader can hold a function on a screen."""
     found = [
         f"{shown(path, line)} {name}: {length} lines"
-        for path in python_files("src")
+        for path in python_files(folder)
         for line, name, length in long_functions(parse(path))
     ]
     assert not found, f"over {FUNCTION_LINES} lines: {found}"

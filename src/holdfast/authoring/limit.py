@@ -23,7 +23,7 @@ class Limit:
     """A limit on steps: `Limit("api", rate="50/s", burst=10)`, `Limit("customer", at_once=5)`.
 
     - `rate`: how often attempts begin, such as "50/s", "100/m" or "10/30s"
-    - `burst`: how many may begin together after a quiet period. Default: a tenth of a second's worth, at least 1
+    - `burst`: how many may begin together after a pause. Default: a tenth of a second's worth, at least 1
     - `at_once`: how many run at the same time
 
     It holds over all workers of a store, by the store's clock, and for each key by itself: `customer.by("item.id")`.

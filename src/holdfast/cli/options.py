@@ -43,7 +43,7 @@ def store_options(json_help: str = "One object.") -> Callable[[Function], Functi
         function = click.option("--json", "is_json", is_flag=True, help=json_help)(function)
         function = click.option("--url", metavar="URL", help="Store address. [that of the app]")(function)
         return click.option(
-            "--app", "target", metavar="MODULE:APP", help="App whose store is meant. [the configured one]"
+            "--app", "target", metavar="MODULE:APP", help="App whose store to use. [the configured one]"
         )(function)
 
     return decorate

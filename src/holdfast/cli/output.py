@@ -23,7 +23,7 @@ Part: TypeAlias = str | tuple[str, str]
 Cells: TypeAlias = Sequence[Part]
 
 NARROWEST = 16
-"""Minimum width of a column; a narrower one goes on a separate line."""
+"""Minimum width of a column; a narrower one is written on a separate line."""
 
 DOTS = "..."
 """The replacement for "…" where the stream cannot write it."""

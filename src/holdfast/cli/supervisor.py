@@ -35,10 +35,10 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before a process that ended is started again: doubled each time in a row."""
 
 STEADY = 60.0
-"""Seconds after which a process was in order: its next end counts as the first."""
+"""Seconds after which a process counts as healthy: its next end counts as its first failure."""
 
 IMPATIENCE = 5.0
-"""Seconds between the second signal and the moment when what is left is killed."""
+"""Seconds between the second signal and the moment when the remaining processes are killed."""
 
 SIGNALS = [signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else [])]
 

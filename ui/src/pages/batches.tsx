@@ -31,7 +31,7 @@ export function Batches() {
       {data?.batches.length === 0 && (
         <div class="card empty">
           <h2>No batches yet</h2>
-          <p>A batch runs one workflow over many inputs, as many at once as you say.</p>
+          <p>A batch runs one workflow over many inputs, up to a limit at the same time.</p>
           <pre tabIndex={0} aria-label="command">holdfast batch start MODULE:APP WORKFLOW inputs.jsonl</pre>
         </div>
       )}

@@ -164,7 +164,7 @@ function inWords(limit: Limit): string {
 function rulesOf(limit: Limit): Rule[] {
   const rate: Rule[] = [
     { name: 'rate', label: 'Rate', about: 'steps that begin, such as 50/s', kind: 'text', value: limit.rate },
-    { name: 'burst', label: 'Burst', about: 'together after a quiet time', kind: 'number', value: limit.rate ? String(limit.burst) : '' },
+    { name: 'burst', label: 'Burst', about: 'steps that may begin together after a pause', kind: 'number', value: limit.rate ? String(limit.burst) : '' },
   ];
   return [...rate, { name: 'at_once', label: 'At once', about: 'steps that run at the same time', kind: 'number', value: limit.at_once === null ? '' : String(limit.at_once) }];
 }

@@ -31,7 +31,7 @@ export function Queues() {
       {data?.queues.length === 0 && (
         <div class="card empty">
           <h2>No queue has a run or a worker</h2>
-          <p>A queue is there as soon as a run names it.</p>
+          <p>A queue exists once a run names it.</p>
           <pre tabIndex={0} aria-label="command">holdfast worker MODULE:APP --queue default</pre>
         </div>
       )}

@@ -259,7 +259,7 @@ function NothingMatches({ list }: { list: LiveList }) {
   return (
     <div class="card empty">
       <h2>No run matches</h2>
-      <p>Take a filter off, or look at a longer time.</p>
+      <p>Remove a filter, or choose a longer time.</p>
       <a class="btn" href={href('')}>
         Show all runs
       </a>

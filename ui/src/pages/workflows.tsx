@@ -55,7 +55,7 @@ export function WorkflowPage({ name }: { name: string }) {
       {data && found.length === 0 && (
         <div class="card empty">
           <h2>This server does not have the code of {plain(name)}</h2>
-          <p>Its runs can be read all the same.</p>
+          <p>Its runs can still be read.</p>
           <a class="btn" href={href('', { workflow: name })}>
             Show its runs
           </a>

@@ -20,8 +20,8 @@ interface Act {
 }
 
 const ACTS: readonly Act[] = [
-  { verb: 'pause', label: 'Pause', about: 'It stands still after what it is doing now, until you resume it.', takesReason: true, fits: (run) => run.status === 'running' || run.status === 'pending' },
-  { verb: 'resume', label: 'Resume', about: 'It continues where it stood still.', fits: (run) => run.status === 'paused' },
+  { verb: 'pause', label: 'Pause', about: 'It finishes what it is doing now, then waits until you resume it.', takesReason: true, fits: (run) => run.status === 'running' || run.status === 'pending' },
+  { verb: 'resume', label: 'Resume', about: 'It continues where it stopped.', fits: (run) => run.status === 'paused' },
   { verb: 'cancel', label: 'Cancel', about: 'It is asked to stop: its code cleans up and undoes what it has to, then it ends as cancelled.', isDangerous: true, takesReason: true, fits: isOpen },
   { verb: 'retry', label: 'Retry', about: 'A new run takes over what this one has completed, and tries the rest again.', fits: (run) => run.status === 'failed' || run.status === 'cancelled' },
   { verb: 'kill', label: 'Kill', about: 'It ends at once: none of its code runs, and nothing is undone.', isDangerous: true, takesReason: true, fits: isOpen },

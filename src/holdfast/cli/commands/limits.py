@@ -57,7 +57,7 @@ def show(name: str, target: str | None, url: str | None, is_json: bool, busiest:
 @_NAME
 @store_options()
 @click.option("--rate", metavar="RATE", help='How often steps begin, such as "50/s".')
-@click.option("--burst", type=int, metavar="N", help="How many may begin together after a quiet period.")
+@click.option("--burst", type=int, metavar="N", help="How many may begin together after a pause.")
 @click.option("--at-once", type=int, metavar="N", help="How many run at the same time.")
 @actor_option
 def set_(

@@ -15,7 +15,7 @@ from holdfast.client.inspect.objects import at_text
 from holdfast.config import Loaded, load
 from holdfast.doors import web
 
-_FILE = click.option("--file", metavar="FILE", help="The file of tokens. [as [http] tokens says]")
+_FILE = click.option("--file", metavar="FILE", help="The file of tokens. [tokens of [http] in the configuration]")
 _JSON = click.option("--json", "is_json", is_flag=True, help="Print one object.")
 
 
