@@ -67,7 +67,7 @@ async def test_the_error_shows_the_frames_of_the_step() -> None:
     app = App(workflows=[shop], store=MemoryStore())
     async with app.worker():
         with pytest.raises(RunFailed) as caught:
-            await (await app.start(shop(), id="r")).result("10s")
+            await (await app.start(shop(), id="r")).result("60s")
     frames = caught.value.traceback
     assert 'raise ValueError("odd")' in frames
     assert frames.index("in pay") < frames.index("direct cause") < frames.index("in shop")

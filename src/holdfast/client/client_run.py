@@ -19,7 +19,6 @@ from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import deletion, inquiry, operator_acts, stream_reader, unread_messages
 from holdfast.client.access import Access
-from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.run_errors import read_errors
 from holdfast.client.signal_message import deliver, signal_message
@@ -29,6 +28,7 @@ from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
 from holdfast.core.messages import encode_event, ended
+from holdfast.core.redaction import NOTHING_HIDDEN
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
@@ -105,7 +105,7 @@ class ClientRun(Run[R]):
         if self._end is not None:
             return self._end
         local = self._client.local
-        async with self._client.waiting.listen(self.id) as news:
+        with self._client.waiting.listen(self.id) as news:
             is_known_to_run = self._is_expected and local is not None and local.holds(self.id)
             self._is_expected = False
             while True:
@@ -239,10 +239,10 @@ class ClientRun(Run[R]):
         """The whole journal, without secrets."""
         turns: list[Turn] = []
         after = 0
-        redaction = await redaction_for(self._client.store, await self._row())
+        run = await self._row()
         while rows := await self._client.store.history(self.id, after_seq=after):
             read = [decode_row(row) for row in rows]
-            redaction = await with_ended(self._client.store, redaction, read)
+            redaction = await self._client.hidden.of(run)
             turns.extend(redaction.turn(turn) for turn in read)
             after = rows[-1].seq
         return turns
@@ -271,13 +271,12 @@ class ClientRun(Run[R]):
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
         """The journal turn by turn, without secrets."""
         store = self._client.store
-        redaction = await redaction_for(store, await self._row())
         async with self._client.feeds.of_run(self.id) as news:
             while True:
                 row = await self._row()
                 rows = await store.history(self.id, after_seq=after)
                 turns = [decode_row(stored) for stored in rows]
-                redaction = await with_ended(store, redaction, turns)
+                redaction = await self._client.hidden.of(row) if turns else NOTHING_HIDDEN
                 for turn in turns:
                     yield redaction.turn(turn)
                     after = turn.seq

@@ -122,7 +122,7 @@ class Inquiry:
         limit = None if timeout is None else parse_duration(timeout, what="timeout")
         until = None if limit is None else loop.time() + limit.total_seconds()
         store = self._client.store
-        async with self._client.waiting.listen(self._run, every=True) as news:
+        with self._client.waiting.listen(self._run, every=True) as news:
             while True:
                 row = await self._row()
                 found = await store.question(self._run, self._id)

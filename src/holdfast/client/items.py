@@ -67,7 +67,7 @@ class Items(Generic[R]):
 
     async def by_index(self) -> AsyncIterator[Item[R]]:
         """Items in order of index: one that takes long makes those behind it wait, in the store."""
-        async with self._client.waiting.listen(self._batch) as news:
+        with self._client.waiting.listen(self._batch) as news:
             async for indexes in self._pages():
                 waiting = indexes
                 while waiting:
@@ -85,7 +85,7 @@ class Items(Generic[R]):
     async def by_completion(self) -> AsyncIterator[Item[R]]:
         """Items in the order in which the batch recorded their ends."""
         store, seen, after = self._client.store, _Seen(), 0
-        async with self._client.waiting.listen(self._batch) as news:
+        with self._client.waiting.listen(self._batch) as news:
             while True:
                 is_over = await self._is_over()
                 rows = await store.history(self._batch, after_seq=after, limit=ROWS)

@@ -196,7 +196,7 @@ class _Looker:
 
 
 class Listening:
-    """`async with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was
+    """`with waiting.listen(run) as news: await news.next(timeout)`. `end` is the run's end, once it was
     reported."""
 
     __slots__ = ("_has_news", "_waiter", "_waiting", "end", "every", "loop", "run")
@@ -210,11 +210,11 @@ class Listening:
         self._has_news = False
         self._waiter: asyncio.Future[None] | None = None
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         self._waiting.add(self)
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    def __exit__(self, *_: object) -> None:
         self._waiting.remove(self)
 
     def wake(self) -> None:

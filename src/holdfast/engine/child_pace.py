@@ -18,10 +18,9 @@ PACE, LONGEST = 0.000_05, 0.05
 class Pace:
     """Looks at the inbox of one run: at once, or shortly after the last look."""
 
-    __slots__ = ("_handle", "_look", "_looked_at")
+    __slots__ = ("_handle", "_looked_at")
 
-    def __init__(self, look: Callable[[], None]) -> None:
-        self._look = look
+    def __init__(self) -> None:
         self._handle: asyncio.TimerHandle | None = None
         self._looked_at = 0.0
 
@@ -30,19 +29,19 @@ class Pace:
         """Whether a look is due soon: the run stays until then."""
         return self._handle is not None
 
-    def look(self, children: int) -> None:
+    def look(self, children: int, look: Callable[[], None]) -> None:
         """Something may be in the inbox of a run that waits for that many children."""
         if self._handle is not None:
             return
         if children <= MANY:
-            self._look()
+            look()
             return
         loop = asyncio.get_running_loop()
         due_at = self._looked_at + min(children * PACE, LONGEST)
         if due_at > loop.time():
-            self._handle = loop.call_at(due_at, self._look_now)
+            self._handle = loop.call_at(due_at, self._look_now, look)
         else:
-            self._look_now()
+            self._look_now(look)
 
     def taken(self, children: int) -> None:
         """The inbox was read with the claim: delays the next look."""
@@ -54,7 +53,7 @@ class Pace:
             self._handle.cancel()
             self._handle = None
 
-    def _look_now(self) -> None:
+    def _look_now(self, look: Callable[[], None]) -> None:
         self._handle = None
         self._looked_at = asyncio.get_running_loop().time()
-        self._look()
+        look()

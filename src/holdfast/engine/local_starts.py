@@ -9,6 +9,7 @@ query may be sent before the run is created and answered afterwards.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
 from datetime import datetime
 from typing import Any, cast
 
@@ -37,19 +38,21 @@ class Beginnings:
         self._is_closed = False
         self.unborn: dict[str, Session] = {}
 
-    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool) -> Creation:
+    def make(
+        self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool
+    ) -> Awaitable[Creation]:
         """Creates the run and begins it. `is_named`: the caller chose the id, so it may be in use. A caller that gives
         up loses the handle, never the run: the answer still reaches its session.
         """
         engine, name = self._engine, new.row.run
         if name in engine.sessions or name in engine.opening:
-            return await engine.store.create(new, key_since=key_since)
+            return engine.store.create(new, key_since=key_since)
         engine.opening.add(name)
         self.unanswered.add(name)
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Creation] = loop.create_future()
         self._tasks.add(loop.create_task(self._answer(answer, new, turn, key_since, instance, is_named)))
-        return await answer
+        return answer
 
     async def _answer(self, answer: asyncio.Future[Creation], new: NewRun, *how: Any) -> None:
         """The outcome for callers that still wait. A future beside the task is cheaper than a shield around it."""

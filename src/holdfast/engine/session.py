@@ -9,7 +9,6 @@ starts: such inputs wait in a queue until the earlier effects have been performe
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -109,7 +108,7 @@ class Session:
         self.worker: str = home.worker_id
         self.machine: Machine = Machine(run, program, home.rules, self._withdraw, no=no, epoch=epoch, seen=inbox_read)
         self.unsent: Commit | None = None  # of a run that does not exist yet: its first turn
-        self._given: deque[i.Input] = deque()
+        self._given: tuple[i.Input, ...] = ()  # while effects are performed
         self._is_performing = False
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
@@ -117,7 +116,7 @@ class Session:
         self._began: dict[str, datetime] = {}  # when bodies were started, if that is listened to
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
-        self._pace = Pace(lambda: home.fetch_inbox(self))
+        self._pace = Pace()
         self._is_resting = False
 
     # -- what others ask -----------------------------------------------------------------------------------------------
@@ -206,14 +205,14 @@ class Session:
 
     def take(self, given: i.Input) -> None:
         """Gives the machine an input, and performs the effects it returns."""
-        queue = self._given
-        queue.append(given)
+        self._given += (given,)
         if self._is_performing:
             return
         self._is_performing = True
         try:
-            while queue:
-                for effect in self.machine.take(queue.popleft()):
+            while self._given:
+                given, self._given = self._given[0], self._given[1:]
+                for effect in self.machine.take(given):
                     self._perform(effect)
         finally:
             self._is_performing = False
@@ -242,7 +241,7 @@ class Session:
             case f.Leave():
                 self._leave(effect)
             case f.LookInbox():
-                self._pace.look(len(self.machine.run.waits))
+                self._pace.look(len(self.machine.run.waits), lambda: home.fetch_inbox(self))
             case f.Rest():
                 self._rest(is_resting=effect.is_resting)
             case f.Stop():
@@ -297,6 +296,7 @@ class Session:
     def _leave(self, effect: f.Leave) -> None:
         if self._alarm is not None:
             self._alarm.stop()
+        self._alarm = self._ended = None
         self._pace.stop()
         is_warm = effect.is_warm
         if effect.anew is not None:

@@ -23,6 +23,8 @@ from holdfast.turn import rules
 from holdfast.turn.effects import Effect, Forget, GiveUp, Start, StepEnded, Stop
 from holdfast.turn.outcome import Broke, Succeeded, classify
 
+_NONE = frozenset[str]()
+
 
 class HeldStep(msgspec.Struct, frozen=True, gc=False):
     """A body that has returned with an open transaction."""
@@ -42,7 +44,7 @@ class Flight:
 
     def __init__(self) -> None:
         self.flying: dict[str, Start] = {}
-        self._unwanted: set[str] = set()  # of these: threads that were given up, which may take for ever
+        self._unwanted = _NONE  # of these: threads that were given up, which may take for ever
         self.held: dict[str, HeldStep] = {}
         self.taken: HeldStep | None = None  # by the turn that is being written
         self._broken: tuple[Start, Broke] | None = None  # its transaction could not be committed
@@ -79,7 +81,8 @@ class Flight:
         started = self.flying.pop(key, None)
         if started is None:
             raise AssertionError(f"no body of step {key} is in flight")
-        self._unwanted.discard(key)
+        if self._unwanted:
+            self._unwanted -= {key}
         return started
 
     def hold(self, key: str, value: bytes) -> None:
@@ -136,7 +139,7 @@ class Flight:
         if started is not None:
             spec = started.command.spec
             if spec.executor == "thread" and not spec.tx and (step is None or not step.undo):
-                self._unwanted.add(key)
+                self._unwanted |= {key}
             effects.append(Stop(key, why))
         return effects
 
@@ -144,7 +147,7 @@ class Flight:
         """Ignores all bodies from now on."""
         keys = list(self.flying)
         self.flying.clear()
-        self._unwanted.clear()
+        self._unwanted = _NONE
         return [Forget(key, why) for key in keys]
 
     def forget_writers(self, why: str) -> list[Effect]:

@@ -382,6 +382,7 @@ class Machine(Writer):
         if self._is_resting:
             self._rest_is(False)
         self.state = State.GONE
+        self._withdraw_bodies = list  # its session is released: the two would otherwise wait for the collector
         self._effects.append(how)
 
     def _forget_bodies(self, why: str) -> None:

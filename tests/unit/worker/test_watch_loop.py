@@ -153,10 +153,11 @@ async def test_who_waits_for_a_run_looks_when_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(waiters, "FIRST_LOOK", 3600.0)
     store = Elsewhere()
     waits = Waiting(cast("Any", store))
-    async with asyncio.timeout(30), waits.listen("r") as news:
-        for _ in range(100):
-            await asyncio.to_thread(store.written)
-        await news.next(None)
+    async with asyncio.timeout(30):
+        with waits.listen("r") as news:
+            for _ in range(100):
+                await asyncio.to_thread(store.written)
+            await news.next(None)
     assert store.looks == 2, "one at the beginning, and one for all that was said"
     store.written()  # nobody waits
     waits.close()

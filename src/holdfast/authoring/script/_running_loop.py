@@ -11,37 +11,35 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.authoring.script import _stdlib
-
-if TYPE_CHECKING:
-    from holdfast.authoring.script.loop import DurableLoop
+from holdfast.authoring.script._refused import Refusals
 
 
-class Entering:
-    """A reusable block, not a re-entrant one."""
+class Enterable(Refusals):
+    """A loop that runs within `with loop:`, a reusable block, not a re-entrant one."""
 
-    __slots__ = ("_hooks", "_loop", "_outer", "_outer_task", "active")
+    is_entered: bool = False
+    _outer: asyncio.AbstractEventLoop | None = None
+    _outer_task: asyncio.Task[Any] | None = None
 
-    def __init__(self, loop: DurableLoop) -> None:
-        self._loop = loop
-        self._outer: asyncio.AbstractEventLoop | None = None
-        self._outer_task: asyncio.Task[Any] | None = None
-        self.active = False
+    def generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
+        """Python's hook for the first iteration of an async generator."""
+        raise NotImplementedError
 
     def __enter__(self) -> None:
-        if self.active:
+        if self.is_entered:
             raise RuntimeError("this workflow loop is already running: an activation cannot start another one")
-        self.active = True
+        self.is_entered = True
         self._outer = _stdlib.get_running_loop()
         # The outer task is not current while ours run; from 3.14 on a thread has one current task, not one per loop.
         self._outer_task = None if self._outer is None else asyncio.current_task(self._outer)
         if self._outer is not None and self._outer_task is not None:
             _stdlib.leave_task(self._outer, self._outer_task)
         self._hooks = sys.get_asyncgen_hooks()
-        sys.set_asyncgen_hooks(self._loop.generator_begun, _dropped)
-        _stdlib.set_running_loop(self._loop)
+        sys.set_asyncgen_hooks(self.generator_begun, _dropped)
+        _stdlib.set_running_loop(self)
 
     def __exit__(
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
@@ -51,7 +49,7 @@ class Entering:
         if self._outer is not None and self._outer_task is not None:
             _stdlib.enter_task(self._outer, self._outer_task)
         self._outer = self._outer_task = None
-        self.active = False
+        self.is_entered = False
 
 
 def _dropped(generator: AsyncGenerator[Any, Any]) -> None:

@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 class Exchange:
     """The requests of one pass of a script run."""
 
+    __slots__ = (
+        *("_broken", "_commands", "_is_over", "_numbers", "_patches", "_random", "_timer_keys", "_timers"),
+        *("announced", "at", "attributes", "beginning", "cancel", "continuing", "cursor", "earlier", "exposed"),
+        *("is_plain", "keys", "loop", "past_deadline", "redaction", "sent", "settings", "spec"),
+    )
+
     def __init__(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> None:
         self.spec = spec
         self.beginning = beginning

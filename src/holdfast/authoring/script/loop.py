@@ -23,14 +23,13 @@ import contextvars
 import math
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterable, Sequence
-from contextlib import AbstractContextManager
 from types import AsyncGeneratorType
 from typing import Any, Final, Protocol, TypeVar, TypeVarTuple, cast
 
 from holdfast.authoring.script import _close, _tasks
 from holdfast.authoring.script._close import graveyard_size
 from holdfast.authoring.script._refused import Refusals
-from holdfast.authoring.script._running_loop import Entering
+from holdfast.authoring.script._running_loop import Enterable
 from holdfast.authoring.script._stdlib import GATHERING_INIT, caller_frame, get_running_loop
 from holdfast.authoring.script._tasks import DurableFuture, DurableTask, ReadyHandle, Timer, source_of
 from holdfast.authoring.script.functions import function_behind, unwrapped
@@ -64,7 +63,7 @@ class Host(Protocol):
         ...
 
 
-class DurableLoop(Refusals):
+class DurableLoop(Enterable):
     """The loop of one program. The module lists its invariants."""
 
     def __init__(self, host: Host, *, budget: int = BUDGET) -> None:
@@ -75,8 +74,6 @@ class DurableLoop(Refusals):
         self._budget = self._budget_left = budget
         # Handles; Any because the loop reads asyncio's private slots of them, as every event loop does.
         self._ready: deque[Any] = deque()
-        self.entered: AbstractContextManager[None] = (entered := Entering(self))
-        self._entered = entered
         self._closed = False
         self._debug = False
         self._exception_handler: ExceptionHandler | None = None
@@ -138,8 +135,7 @@ class DurableLoop(Refusals):
             return True
         if not self._generators and not self.unfinished_tasks():  # mostly: it has come to its end
             self._closed = True
-            self._ready.clear()
-            self._tasks.clear()
+            self._let_go()
             return True
         self.unwinding = True
         ended = False
@@ -151,7 +147,7 @@ class DurableLoop(Refusals):
             allowed -= limit - self._run(limit)
 
         try:
-            with self._entered:
+            with self:
                 holders = [*(task.get_coro() for task in self.unfinished_tasks()), *(self._generators or ())]
                 stray = _close.unstarted_coroutines(holders)
                 for future in pending():
@@ -163,13 +159,19 @@ class DurableLoop(Refusals):
         finally:
             self.unwinding = False
             self._closed = True
-            self._ready.clear()
             if ended:
-                self._tasks.clear()
-                self._generators = None
+                self._let_go()
             else:
+                self._ready.clear()
                 _close.bury(self)
         return ended
+
+    def _let_go(self) -> None:
+        """Releases its host and all that ran, so that neither of them waits for the collector."""
+        self._ready.clear()
+        self._tasks.clear()
+        self._generators = None
+        del self._host
 
     def _end_generators(self, run_a_round: Callable[[], None], make_exc: Callable[[], BaseException]) -> bool:
         for _ in range(_close.ROUNDS):
@@ -224,7 +226,7 @@ class DurableLoop(Refusals):
         if self._closed:
             if not _wakes_waiter(args):
                 raise self._is_closed_error("call_soon")
-        elif self._entered.active or not isinstance(get_running_loop(), Refusals):
+        elif self.is_entered or not isinstance(get_running_loop(), Refusals):
             self._ready.append(handle)
         else:
             raise NotAllowedHere(
@@ -317,7 +319,7 @@ class DurableLoop(Refusals):
 
     def is_running(self) -> bool:
         """Whether the loop has been entered."""
-        return self._entered.active
+        return self.is_entered
 
     def is_closed(self) -> bool:
         """Whether the program has been unwound."""
@@ -373,7 +375,7 @@ class DurableLoop(Refusals):
             self._broke(error)
 
     def generator_begun(self, generator: AsyncGenerator[Any, Any]) -> None:
-        """Python's hook for the first iteration of an async generator: it is held from here on."""
+        """See `Enterable`: it is held from here on."""
         if self._generators is None:
             self._generators = []
         elif len(self._generators) >= self._prune_generators_at:

@@ -44,6 +44,8 @@ from holdfast.core.turn import Turn
 class ScriptProgram(Exchange):
     """One pass of a script run. The module lists its invariants."""
 
+    __slots__ = ("_children", "_given", "_main", "_receipts", "_served", "_sync_body", "_waits", "steps")
+
     def __init__(self, spec: WorkflowSpec, beginning: Beginning, settings: Settings) -> None:
         super().__init__(spec, beginning, settings)
         self.steps: AskedSteps = AskedSteps(self)
@@ -60,7 +62,7 @@ class ScriptProgram(Exchange):
     def activate(self, at: datetime, inputs: Sequence[e.Input]) -> list[c.Command]:
         """Feeds what happened, in order, and returns what to do."""
         self._commands = []
-        with self.loop.entered:
+        with self.loop:
             self.set_time(at)
             if self._main is None:
                 self._begin(inputs)
@@ -73,7 +75,7 @@ class ScriptProgram(Exchange):
         """Replays recorded turns. Raises `Diverged` at the first difference."""
         self.cursor = cursor = Cursor(turns)
         try:
-            with self.loop.entered:
+            with self.loop:
                 while (turn := cursor.next_turn()) is not None:
                     self.set_time(turn.at)
                     self._begin(turn.events)
@@ -135,7 +137,12 @@ class ScriptProgram(Exchange):
         bodies = [] if self._sync_body is None else [self._sync_body]
         bodies += [] if self._served is None else self._served.bodies
         left_behind = [body for body in bodies if body.is_left_behind()]  # each is counted
-        return has_ended and not left_behind
+        if not has_ended or left_behind:
+            return False
+        # What refers to the program is released: the two would otherwise wait for the collector.
+        del self.steps
+        self._main = self._waits = self._children = self._receipts = self._served = self._sync_body = None
+        return True
 
     def _pending(self) -> list[asyncio.Future[Any]]:
         """Every future of the program that code may wait for."""

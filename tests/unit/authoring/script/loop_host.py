@@ -86,7 +86,7 @@ class World:
     # the test's half
 
     def run(self, coro: Coroutine[Any, Any, Any]) -> DurableTask[Any]:
-        with self.loop.entered:
+        with self.loop:
             task = self.loop.create_task(coro, context=contextvars.Context())
         self.go()
         return task
@@ -97,7 +97,7 @@ class World:
 
     def go(self) -> None:
         self.loop.begin_turn(self.loop.now)
-        with self.loop.entered:
+        with self.loop:
             self.loop.run_ready()
 
     def resolve(self, name: str, value: Any = None) -> None:

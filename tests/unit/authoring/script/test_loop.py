@@ -48,7 +48,7 @@ def test_entering_puts_back_whatever_was_running(outer: Callable[[Callable[[], N
         assert running() is around
         assert sys.get_asyncgen_hooks() == hooks
         assert current is (None if around is None else asyncio.current_task())
-        with pytest.raises(ZeroDivisionError), world.loop.entered:
+        with pytest.raises(ZeroDivisionError), world.loop:
             _ = 1 / 0
         assert running() is around
         assert current is (None if around is None else asyncio.current_task())
@@ -58,9 +58,9 @@ def test_entering_puts_back_whatever_was_running(outer: Callable[[Callable[[], N
 
 def test_a_loop_is_not_entered_twice() -> None:
     world = World()
-    with world.loop.entered:
+    with world.loop:
         assert world.loop.is_running()
-        with pytest.raises(RuntimeError, match="already running"), world.loop.entered:
+        with pytest.raises(RuntimeError, match="already running"), world.loop:
             pass
         assert asyncio.get_running_loop() is world.loop
     assert not world.loop.is_running()
@@ -207,7 +207,7 @@ def test_the_budget_counts_all_of_an_activation() -> None:
     world = World(budget=20)
     for _ in range(15):
         world.loop.call_soon(int)
-    with world.loop.entered:
+    with world.loop:
         world.loop.run_ready()
         for _ in range(15):
             world.loop.call_soon(int)

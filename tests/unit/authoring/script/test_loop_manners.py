@@ -21,7 +21,7 @@ def test_a_handler_hears_of_the_errors_of_callbacks() -> None:
         raise error
 
     world = World()
-    with world.loop.entered:
+    with world.loop:
         world.loop.set_exception_handler(lambda _, context: heard.append(context))
         world.loop.call_soon(breaks)
         world.loop.run_ready()
@@ -36,14 +36,14 @@ def test_a_handler_hears_of_the_errors_of_callbacks() -> None:
 def test_one_program_cannot_wake_another() -> None:
     """Promise: a future of one run that is set by another is refused where it is set."""
     one, other = World(), World()
-    with one.loop.entered:
+    with one.loop:
         future = one.loop.create_future()
         future.add_done_callback(print)
-    with other.loop.entered, pytest.raises(NotAllowedHere, match="another run waits for"):
+    with other.loop, pytest.raises(NotAllowedHere, match="another run waits for"):
         future.set_result(1)
 
 
 def test_the_future_of_a_thread_is_refused() -> None:
     world = World()
-    with world.loop.entered, pytest.raises(NotAllowedHere, match="wrap_future"):
+    with world.loop, pytest.raises(NotAllowedHere, match="wrap_future"):
         _ = asyncio.wrap_future(concurrent.futures.Future[int](), loop=world.loop)
