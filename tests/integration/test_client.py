@@ -235,6 +235,7 @@ async def test_a_list_by_statuses_root_and_time(still: World) -> None:
         return [view.id async for view in app.runs(**which)]
 
     assert await ids(status=["cancelled", Status.PENDING]) == ["d0"]
+    assert {"d0", "d1", "d2", "tree"} <= set(await ids(status=["cancelled", "completed"]))
     assert sorted(await ids(status=("completed",), workflow="double")) == sorted(
         [*await ids(parent="tree"), "d1", "d2"]
     )

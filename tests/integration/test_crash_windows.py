@@ -143,12 +143,12 @@ async def test_a_child_is_made_with_its_parents_turn_or_not_at_all(still: World,
 @pytest.mark.spec("stepflow.W4", "stepflow.W5", "traps.A5", "traps.A6")
 @BOTH
 async def test_an_end_is_there_whole_or_not_at_all(still: World, when: When) -> None:
-    """Promise: terminal event, status and result are all there, or none is; an ended run is found by nobody."""
+    """Promise: terminal event, status, time and result are all there, or none is; an ended run is found by nobody."""
     app = await cut_off(still, when, e.Completed, child(), child)
     row = await still.row("r")
     rows = await still.store.history("r")
     is_over = any(isinstance(event, e.Completed) for row in rows for event in decode_row(row).events)
-    assert (row.status.is_terminal, is_over) == ((when == "after"),) * 2
+    assert (row.status.is_terminal, row.ended_at is not None, is_over) == ((when == "after"),) * 3
     before = len(rows)
     async with still.worker(app, id="w1") as worker:
         assert await (await app.get("r", child)).result("30s") == "child"

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast import App, Conflict, Run, RunFinished, Signal, Status, Topic, remote, start, step, workflow
 from holdfast.client.client_run import ClientRun
-from holdfast.errors import DefinitionError, InvalidInput
+from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere
 from tests.support.world import World, events
 
 approved = Signal[bool]("approved")
@@ -217,3 +217,13 @@ async def test_what_cannot_be_changed_says_so(world: World) -> None:
         with pytest.raises(RunFinished):
             await run.drop_message("m")
         assert await run.messages() == []
+
+
+async def test_a_signal_is_not_taken_for_a_topic() -> None:
+    """Promise: asking who waits for a signal, or publishing it, is refused with the way, instead of finding nobody."""
+    app = App("memory://")
+    refused = "approved is a Signal, which goes to one run"
+    with pytest.raises(NotAllowedHere, match=rf"app\.waiting\(approved\): {refused}: look at `waiting` of app\.runs"):
+        await app.waiting(approved)
+    with pytest.raises(NotAllowedHere, match=rf"app\.publish\(approved\): {refused}: await run\.signal\(approved"):
+        await app.publish(approved, True)

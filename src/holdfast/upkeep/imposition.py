@@ -28,8 +28,8 @@ _OPERATOR = "operator-"
 
 
 def is_operator(instance: str) -> bool:
-    """Whether a run is held for a moment by somebody who writes without a worker. No row of `workers` names them; if
-    they die meanwhile, the next heartbeat of a worker frees the run."""
+    """Whether a run is held for a moment by an operator's process, which writes without a worker. No row of `workers`
+    names it; if it dies meanwhile, the next heartbeat of a worker frees the run."""
     return instance.startswith(_OPERATOR)
 
 
