@@ -346,6 +346,7 @@ def view_of(row: RunRow, now: datetime, error: str = "", lost: str = "") -> RunV
         available_at=row.available_at,
         deadline=row.deadline,
         worker=row.worker,
+        is_held=bool(row.instance) and row.ended_at is None,
         epoch=row.epoch,
         turns=row.next_ordinal - 1,
         doing=decode_doing(row.doing),

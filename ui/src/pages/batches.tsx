@@ -32,7 +32,7 @@ export function Batches() {
         <div class="card empty">
           <h2>No batches yet</h2>
           <p>A batch runs one workflow over many inputs, as many at once as you say.</p>
-          <pre tabIndex={0} aria-label="command">holdfast batch start MODULE:APP WORKFLOW inputs.jsonl</pre>
+          <pre tabIndex={0} aria-label="command">holdfast batch MODULE:APP WORKFLOW --inputs inputs.jsonl --out results.jsonl</pre>
         </div>
       )}
       {data && data.batches.length > 0 && (
