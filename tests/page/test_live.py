@@ -52,7 +52,7 @@ async def test_a_worker_dies_and_another_takes_over_before_our_eyes(page: Page, 
     await expect(page.get_by_label("worker-1")).to_contain_text("alive", timeout=SOON)
     await app.start(code.fulfil(code.Order("48213", 250)), id="order/48213", attributes={"tier": "gold"})
     await page.goto(f"{shop.address}run?id=order%2F48213")
-    await expect(page.locator(".now")).to_be_visible()
+    await expect(page.locator(".now")).to_be_visible(timeout=SOON)
     await page.evaluate("window.isSame = true")
     await expect(page.locator(".now")).to_have_text("Step warehouse", timeout=SOON)
     await expect(page.locator(".journal")).to_contain_text("attempt 1 failed charge", timeout=SOON)

@@ -41,7 +41,7 @@ export function Login({ problem: given }: { problem: string }) {
         <button class="btn main" disabled={isBusy || !token.trim()}>
           Sign in
         </button>
-        <p class="small dim"><code>holdfast dev</code> prints a link that signs you in once, for 60 seconds.</p>
+        <p class="small dim"><span class="mono">holdfast dev</span> prints a link that signs you in once, for 60 seconds.</p>
       </form>
     </main>
   );

@@ -90,14 +90,14 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
               {plain(run.id)} <span class="dim"><DoingText run={run} /></span>
             </a>
           ))}
-          {worker.is_live && worker.holds.length === 0 && <span class="small dim">holds no run; seen <Age at={worker.seen_at} /></span>}
+          {worker.is_live && worker.holds.length === 0 && <span class="small dim">holds no run; seen <Age at={worker.seen_at} isAgo /></span>}
         </div>
         {worker.recovery.taken.length > 0 && (
           <div class="small soft">
             {worker.recovery.taken.slice(-5).map((one) => (
               <div class="text">
                 took over <a class="id" href={href('run', { id: one.run })}>{plain(one.run)}</a>
-                {one.detail && ` from ${plain(one.detail)}`} <span class="dim"><Age at={one.at} /> ago</span>
+                {one.detail && ` from ${plain(one.detail)}`} <span class="dim"><Age at={one.at} isAgo /></span>
               </div>
             ))}
           </div>
