@@ -15,6 +15,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -27,6 +28,9 @@ from holdfast.web.tokens import TokenFile
 
 ASKED = 300
 """Requests of each kind."""
+
+FIRST = 20
+"""Different questions that no answer is kept for yet."""
 
 STREAMS, PAGES, ROUNDS = 200, 20, 10
 IDLE = 10.0
@@ -136,7 +140,20 @@ async def answers(place: Place, folder: Path, runs: int) -> list[Figure]:
             taken = await asyncio.to_thread(site.asked, path, ASKED)
             figures.append(Figure(f"{what}, p50", median(taken), "ms"))
             figures.append(Figure(f"{what}, p99", quantiles(taken, n=100)[98], "ms", 50))
+        for what in ("counts by status", "histogram"):
+            path, now = paths[what], time.time()
+            first = [
+                await asyncio.to_thread(site.asked, f"{path}?since={_instant(now - 86_000 - n)}", 1)
+                for n in range(FIRST)
+            ]
+            taken = [one for [one] in first]
+            figures.append(Figure(f"{what}, asked for the first time, p50", median(taken), "ms"))
+            figures.append(Figure(f"{what}, asked for the first time, slowest", max(taken), "ms"))
     return figures
+
+
+def _instant(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def idle_streams(place: Place, folder: Path) -> list[Figure]:

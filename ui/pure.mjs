@@ -4,7 +4,8 @@ import { build } from 'esbuild';
 const exported = `
 export { sentence } from './words';
 export { duration, took, left } from './time';
-export { plain } from './text';
+export { brief, plain } from './text';
+export { factOf } from './run/facts';
 export { chart, ticks } from './run/layout';
 export { layOut } from './graph/layout';
 export { initial, fieldOf } from './form/schema';

@@ -20,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.cli.demo.demo_story import POINTS, plan_for
+from holdfast.cli.demo.demo_story import POINTS, new_seed, plan_for
 from holdfast.cli.demo.verdict import Kill, Note, Picture, Recorded, judge, read_ledger
 from tests.integration.demo_place import PATIENCE, Place, lines_until
 
@@ -324,6 +324,13 @@ def test_the_seed_decides_the_point() -> None:
     assert {plan_for(seed, is_fast=False).point for seed in range(100)} == set(POINTS)
     keys = {name.rpartition(".")[2]: seed for name, seed in SEEDS.items()}
     assert {key: plan_for(seed, is_fast=True).point.key for key, seed in keys.items()} == {key: key for key in keys}
+
+
+def test_beside_the_page_a_step_of_the_order_itself_is_cut_off() -> None:
+    """Promise: the page of the order shows the crash, whatever seed is drawn."""
+    drawn = {plan_for(new_seed(is_in_order=True), is_fast=False).point.key for _ in range(200)}
+    assert drawn == {"charge", "warehouse"}
+    assert len({plan_for(new_seed(is_in_order=False), is_fast=False).point.key for _ in range(200)}) > len(drawn)
 
 
 def test_help_is_light(place: Place) -> None:

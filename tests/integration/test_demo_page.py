@@ -14,7 +14,7 @@ import pytest
 
 from tests.integration.demo_place import PATIENCE, Place, lines_until
 
-LINK = re.compile(r"page: (http://127\.0\.0\.1:(\d+)/)#code=(\S+)")
+LINK = re.compile(r"page: (http://127\.0\.0\.1:(\d+)/)run\?id=order-1#code=(\S+)")
 
 
 class Page:

@@ -33,7 +33,8 @@ def run(id: str, status: str = "running", *, age: float = 60, took: float = 2, *
         "id": id, "workflow": "fulfil", "version": "2", "status": status, "queue": "default", "priority": 0, "key": "",
         "parent": "", "root": id, "attributes": {}, "created_at": instant(-age), "started_at": instant(-age),
         "updated_at": instant(took - age if has_ended else -1), "ended_at": instant(took - age) if has_ended else None,
-        "available_at": None, "deadline": None, "worker": "worker-2", "epoch": 1, "turns": 9,
+        "available_at": None, "deadline": None, "worker": "worker-2",
+        "is_held": any(one["kind"] == "step" for one in doing), "epoch": 1, "turns": 9,
         "doing": {"now": doing, "more": 0}, "note": "", "seen_at": instant(0), "damage": [], "waiting": "", "error": "",
     } | more  # fmt: skip
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime, timedelta
 from typing import Any
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Browser, Page, expect
 
 from tests.page import samples
 from tests.page.fake import Site
@@ -116,9 +117,9 @@ async def test_what_is_refused_is_said_in_the_dialog(page: Page, site: Site) -> 
 
 
 def worker(name: str, *, is_live: bool, holds: list[Json]) -> Json:
-    recovery: Json = {"counts": {}, "recent": [], "left": []}
+    recovery: Json = {"counts": {}, "recent": [], "taken": [], "left": []}
     if is_live:
-        recovery["recent"] = [{"run": "order-48213", "kind": "took over", "detail": "from worker-1"}]
+        recovery["taken"] = [{"run": "order-48213", "kind": "taken over", "detail": "worker-1", "at": instant(-20)}]
     return {
         "instance": f"{name}-1", "worker": name, "queues": ["default"], "definitions": [["fulfil", "2"]], "pid": 41,
         "host": "shop-1", "started_at": instant(-600), "is_live": is_live, "active": len(holds), "progress": "",
@@ -210,3 +211,27 @@ async def test_a_batch_is_a_field_of_items(page: Page, site: Site) -> None:
     await page.get_by_role("dialog").get_by_role("button", name="cancel").click()
     await expect(page.locator(".toast")).to_be_visible()
     assert [path for path, _, _ in site.posts] == ["batch/cancel"]
+
+
+async def test_pages_without_anything_say_what_to_do(page: Page, site: Site) -> None:
+    for name, told in {
+        "workflows": "holdfast dashboard MODULE:APP",
+        "queues": "holdfast worker MODULE:APP --queue default",
+        "batches": "holdfast batch MODULE:APP WORKFLOW --inputs inputs.jsonl --out results.jsonl",
+    }.items():
+        site.answers[name] = {name: [], "next": ""}
+        await page.goto(f"{site.url}/{name}")
+        await expect(page.locator(".empty")).to_contain_text(told)
+
+
+async def test_times_are_local_and_utc_is_a_hover_away(browser: Browser, site: Site) -> None:
+    """Promise: the zone is that of the browser; what is hovered over says UTC."""
+    context = await browser.new_context(timezone_id="Asia/Kolkata")  # five and a half hours ahead, all year
+    page = await context.new_page()
+    await page.goto(f"{site.url}/run?id=order-48213")
+    began = datetime.fromisoformat(site.runs[1]["started_at"])
+    shown = page.locator(".facts time").first
+    await expect(shown).to_have_text(re.compile(f"{began + timedelta(hours=5, minutes=30):%H:%M:%S}$"))
+    assert f"{began:%Y-%m-%d %H:%M:%S}" in str(await shown.get_attribute("title"))
+    assert "UTC" in str(await shown.get_attribute("title"))
+    await context.close()

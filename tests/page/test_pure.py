@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from pathlib import Path
 from typing import Any, get_args
 
+import click
 import msgspec
+import pytest
 
+from holdfast.cli.root import root
 from holdfast.core.doing import Doing, Kind, Occupation, describe
 from holdfast.core.durations import format_duration
+from holdfast.core.events import AnyEvent
+from tests.page.bundle import ROOT
 from tests.page.pure import evaluate
 
 NOW = datetime(2026, 11, 18, 12, 41, 7, 250_000, tzinfo=UTC)
@@ -91,6 +98,50 @@ def test_a_stream_is_read_the_same_wherever_it_is_cut(rng: random.Random) -> Non
     ways = [[whole[a:b] for a, b in pairwise([0, *places, len(whole)])] for places in cuts]
     for found in evaluate(*(["parse", way] for way in ways)):
         assert found == expected
+
+
+def test_every_fact_has_words_of_its_own() -> None:
+    """Promise: no event of a journal is shown by its name in the store alone."""
+    source = (ROOT / "ui" / "src" / "run" / "facts.ts").read_text(encoding="utf-8")
+    tags = {str(one.__struct_config__.tag) for one in get_args(AnyEvent)}
+    assert len(tags) > 30
+    assert {tag for tag in tags if f"case '{tag}':" not in source} == {"completed"}
+    waiting = {"type": "limited", "data": {"waiting": {"answer": "model"}, "begun": []}}
+    begun = {"type": "limited", "data": {"waiting": {}, "begun": ["answer"]}}
+    assert evaluate(["factOf", waiting], ["factOf", begun]) == [
+        ["waits for a place", "answer", "of model"],
+        ["has its place", "answer", ""],
+    ]
+
+
+def test_the_commands_that_pages_name_exist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: what an empty page says to type is a command with these arguments and options."""
+    said: list[str] = []
+    for file in sorted((ROOT / "ui" / "src" / "pages").glob("*.tsx")):
+        for block in re.findall(r'aria-label="command">(.+?)</pre>', file.read_text(encoding="utf-8")):
+            said += block.removeprefix("{'").removesuffix("'}").split("\\n")
+    assert len(said) > 5
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inputs.jsonl").touch()
+    for line in said:
+        _, *words = line.split()
+        context = click.Context(root)
+        while isinstance(context.command, click.Group):
+            name, command, words = context.command.resolve_command(context, words)
+            assert command is not None
+            context = click.Context(command, context, name)
+        context.command.parse_args(context, words)  # raises for an option or an argument that there is not
+
+
+def test_an_error_in_a_list_begins_with_what_was_raised() -> None:
+    """Promise: not with the words that every failed step has; other errors are left as they are."""
+    told = {
+        "StepFailed: step refuse failed after 1 attempt: ValueError: no price": "refuse: ValueError: no price",
+        "run b/3 failed: StepFailed: step a:1 failed after 12 attempts: KeyError: 'x'": "a:1: KeyError: 'x'",
+        "run b/3 failed: ValueError: odd": "ValueError: odd",
+        "ValueError: step refuse failed after 1 attempt": "ValueError: step refuse failed after 1 attempt",
+    }
+    assert evaluate(*(["brief", error] for error in told)) == [*told.values()]
 
 
 def test_text_that_would_act_is_shown_as_its_code() -> None:

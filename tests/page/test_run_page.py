@@ -24,7 +24,7 @@ async def test_the_sentence_comes_first(page: Page, site: Site) -> None:
     await expect(page.locator(".now")).to_contain_text(
         re.compile(r"Step charge:1 failed, retrying in .* attempt 2 of 5")
     )
-    await expect(page.locator(".facts")).to_contain_text("held by worker-2")
+    await expect(page.locator(".facts")).to_contain_text("last held by worker-2")
     await expect(page.locator(".facts")).to_contain_text("progress charged payment-48213")
 
 
@@ -207,6 +207,16 @@ async def test_a_machine_shows_the_path_it_took(page: Page, site: Site) -> None:
     await expect(graph.locator(".edge.taken")).to_have_count(2)
     await graph.get_by_role("link", name="Pack").click()
     await expect(page).to_have_url(re.compile("step=pack"))
+
+
+async def test_a_run_that_comes_after_its_link_is_shown(page: Page, site: Site) -> None:
+    """Promise: without a reload. `holdfast demo --page` starts its order when the link is opened."""
+    await page.goto(f"{site.url}/run?id=order-99")
+    await expect(page.locator(".empty")).to_contain_text("Not found")
+    site.runs.append(samples.run("order-99", doing=[{"kind": "step", "name": "charge", "attempt": 1}]))
+    await expect(page.locator("h1")).to_have_text("order-99")
+    await expect(page.locator(".now")).to_contain_text("Step charge")
+    await expect(page.locator(".live")).to_have_text("live")
 
 
 async def test_a_run_that_is_not_there_says_so(page: Page, site: Site) -> None:

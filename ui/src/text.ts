@@ -12,6 +12,9 @@ export function short(text: string, most: number): string {
   return line.length <= most ? line : `${line.slice(0, most - 1)}…`;
 }
 
+/** An error where there is little room: the step and what it raised, without the words that every failed step has. */
+export const brief = (error: string): string => error.replace(/^(?:run \S+ failed: )?(?:StepFailed: step (\S+) failed after \d+ attempts?: )?/, (_, step: string | undefined) => (step ? `${step}: ` : ''));
+
 export const json = (value: unknown): string => plain(JSON.stringify(value, null, 2) ?? 'null');
 
 export function size(characters: number): string {

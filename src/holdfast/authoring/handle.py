@@ -44,6 +44,7 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     available_at: datetime | None
     deadline: datetime | None
     worker: str
+    """The worker that holds it, or held it last."""
     epoch: int
     turns: int
     doing: Doing
@@ -51,6 +52,8 @@ class RunView(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: datetime
     damage: tuple[str, ...] = ()
     """The columns of its row that cannot be read, with reasons."""
+    is_held: bool = False
+    """Whether a worker holds it now. A run that only waits is held by none."""
     error: str = ""
     """The first line of its error, or of the reason for its cancellation; lists and `show` read it from the journal."""
 

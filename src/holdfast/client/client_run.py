@@ -20,7 +20,7 @@ from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import deletion, inquiry, operator_acts, stream_reader, unread_messages
 from holdfast.client.access import Access
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.run_errors import read_errors
+from holdfast.client.run_errors import read_errors, tells, without_hidden
 from holdfast.client.signal_message import deliver, signal_message
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
@@ -85,8 +85,10 @@ class ClientRun(Run[R]):
     async def view(self) -> RunView:
         """Everything the run's row says."""
         row, store = await self._row(), self._client.store
-        lost, errors = await lost_runs(store, [row]), await read_errors(store, [row])
-        return view_of(row, store.clock.now(), errors.get(row.no, ""), lost.get(row.no, ""))
+        hiding = await self._client.hidden.of_each([row] if tells(row) else [])
+        lost, errors = await lost_runs(store, [row]), await read_errors(store, [row], hiding)
+        view = view_of(row, store.clock.now(), errors.get(row.no, ""), lost.get(row.no, ""))
+        return without_hidden(view, hiding, row.no)
 
     async def wait(self, timeout: Duration | None = None) -> Status | None:
         """Waits for the end and returns how the run ended; None if the time runs out first."""
@@ -354,6 +356,7 @@ def view_of(row: RunRow, now: datetime, error: str = "", lost: str = "") -> RunV
         available_at=row.available_at,
         deadline=row.deadline,
         worker=row.worker,
+        is_held=bool(row.instance) and row.ended_at is None,
         epoch=row.epoch,
         turns=row.next_ordinal - 1,
         doing=decode_doing(row.doing),

@@ -48,35 +48,76 @@ class HiddenValues:
         """Hides what must not be shown of a run, as far as its journal and these unread messages say: to be asked for
         after reading what is to be shown. Raises `CorruptJournal` or `BlobNotFound` if its start, or that of a run
         above it, is unreadable."""
-        redaction, parent = (await self._caught_up(row)).redaction, row.parent
+        redaction = (await self._caught_up(row)).redaction
         if unread:
             more = _Known()
             await self._take(unread, more)
             redaction = redaction.also(more.secrets)
+        return await self._also_above(redaction, row, {})
+
+    async def of_each(self, rows: Sequence[RunRow]) -> dict[int, Redaction | None]:
+        """The same for runs of a list, by number: what is not known of their journals is read in one question. None:
+        which values are secret cannot be read."""
+        known = {row.no: self._remembered(row) for row in rows}
+        wanted = {row.no: known[row.no].ordinal + 1 for row in rows if not known[row.no].is_at_end_of(row)}
+        journals: Mapping[int, Sequence[Row]] = await self._store.read(wanted) if wanted else {}
+        found: dict[int, Redaction | None] = {}
+        above: dict[str, RunRow | None] = {}
+        for row in rows:
+            one = known[row.no]
+            try:
+                async with one.lock:
+                    await self._begin(row, one)
+                    await self._read(row, journals.get(row.no, ()), one)
+                found[row.no] = await self._also_above(one.redaction, row, above)
+            except (CorruptJournal, BlobNotFound):
+                found[row.no] = None
+            self._forget_unsure(row, one)
+        return found
+
+    async def _also_above(self, redaction: Redaction, row: RunRow, above: dict[str, RunRow | None]) -> Redaction:
+        """With what the runs above it know; `above` are those that were looked up already."""
+        parent = row.parent
         for _ in range(DEEPEST):
-            above = await self._store.get(parent) if parent else None
-            if above is None:
+            if not parent:
                 break
-            if above.workflow != BATCH:
-                redaction = redaction.also((await self._caught_up(above)).secrets)
-            parent = above.parent
+            if parent not in above:
+                above[parent] = await self._store.get(parent)
+            if (found := above[parent]) is None:
+                break
+            if found.workflow != BATCH:
+                redaction = redaction.also((await self._caught_up(found)).secrets)
+            parent = found.parent
         return redaction
+
+    def _remembered(self, row: RunRow) -> _Known:
+        """What is known of a run. The one that was asked for last is forgotten last."""
+        known = self._known.pop(row.no, None)
+        if known is None:
+            known = _Known()
+        self._known[row.no] = known
+        if len(self._known) > MOST_KNOWN:
+            del self._known[next(iter(self._known))]
+        return known
+
+    def _forget_unsure(self, row: RunRow, known: _Known) -> None:
+        """What could not be read may be readable next time."""
+        if not known.is_whole and self._known.get(row.no) is known:
+            del self._known[row.no]
+
+    async def _begin(self, row: RunRow, known: _Known) -> None:
+        if not known.is_begun:
+            known.hide(await self._secrets(row))
+            known.is_begun = True
 
     async def _caught_up(self, row: RunRow) -> _Known:
         """What is known of a run, with everything that its journal has recorded."""
-        known = self._known.pop(row.no, None) or _Known()
-        self._known[row.no] = known  # the one that was asked for last is forgotten last
-        if len(self._known) > MOST_KNOWN:
-            del self._known[next(iter(self._known))]
+        known = self._remembered(row)
         async with known.lock:
-            if not known.is_begun:
-                known.hide(await self._secrets(row))
-                known.is_begun = True
+            await self._begin(row, known)
             while rows := await self._store.history(row.id, after_seq=known.seq):
                 await self._read(row, rows, known)
-                known.seq = rows[-1].seq
-        if not known.is_whole and self._known.get(row.no) is known:
-            del self._known[row.no]  # it may be readable next time
+        self._forget_unsure(row, known)
         return known
 
     async def _read(self, row: RunRow, rows: Sequence[Row], known: _Known) -> None:
@@ -90,6 +131,8 @@ class HiddenValues:
         if not known.is_whole:
             await self._below({row.id: None}, known)
         await self._take(events, known)
+        if rows:
+            known.seq, known.ordinal = max(known.seq, rows[-1].seq), max(known.ordinal, rows[-1].ordinal)
 
     async def _take(self, events: Sequence[e.AnyEvent], known: _Known) -> None:
         """Learns from events: the flows that they start, and everything below the children whose ends they record."""
@@ -162,16 +205,21 @@ class HiddenValues:
 
 
 class _Known:
-    """What is known of one run: the secrets in it as far as `seq`. It is whole unless something could not be read."""
+    """What is known of one run: the secrets in it as far as `seq` and `ordinal`. It is whole unless something could not
+    be read."""
 
     def __init__(self) -> None:
         self.lock = asyncio.Lock()
         self.is_begun = False
         self.is_whole = True
-        self.seq = 0
+        self.seq = self.ordinal = 0
         self.secrets: list[Any] = []
         self._seen: set[bytes] = set()
         self._redaction: Redaction | None = NOTHING_HIDDEN
+
+    def is_at_end_of(self, row: RunRow) -> bool:
+        """Whether the run has ended, and its whole journal is known."""
+        return row.status.is_terminal and self.ordinal >= row.next_ordinal - 1
 
     @property
     def redaction(self) -> Redaction:

@@ -7,12 +7,15 @@ first, a bounded number of them in one question, and says how many it looked at.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
+from holdfast.authoring.handle import RunView
 from holdfast.core import events as e
-from holdfast.core.doing import one_line
+from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.ids import check_text
+from holdfast.core.redaction import HIDDEN, NOTHING_HIDDEN, Redaction
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, decode_row
 from holdfast.errors import CorruptJournal, InvalidInput
@@ -31,6 +34,10 @@ LONGEST = 200
 _ENDED = (Status.FAILED, Status.CANCELLED)
 
 
+Hiding: TypeAlias = Mapping[int, Redaction | None]
+"""What must not be shown, by number of the run; None: nothing of it may be."""
+
+
 class Found(msgspec.Struct, frozen=True, gc=False):
     """Runs whose error contains a text, the cursor after the last run that was looked at, and how many were."""
 
@@ -39,9 +46,32 @@ class Found(msgspec.Struct, frozen=True, gc=False):
     looked_at: int
 
 
-async def read_errors(store: Store, rows: Sequence[RunRow]) -> dict[int, str]:
+async def read_errors(store: Store, rows: Sequence[RunRow], hiding: Hiding) -> dict[int, str]:
     """By number of the run: the first line of what ended those that did not complete. What cannot be read has none."""
-    return {no: one_line(text, ERROR) for no, text in (await _errors(store, rows)).items()}
+    found = await _errors(store, rows)
+    return {no: one_line(hidden_text(text, hiding, no), ERROR) for no, text in found.items()}
+
+
+def tells(row: RunRow) -> bool:
+    """Whether a list shows words of an error of the run."""
+    return row.status is Status.FAILED or any(one.detail and one.kind != "child" for one in decode_doing(row.doing).now)
+
+
+def hidden_text(text: str, hiding: Hiding, no: int) -> str:
+    """A text about a run, without what must not be shown of it."""
+    redaction = hiding.get(no, NOTHING_HIDDEN)
+    return redaction.text(text) if redaction is not None else HIDDEN if text else ""
+
+
+def without_hidden(view: RunView, hiding: Hiding, no: int) -> RunView:
+    """A view whose occupations tell nothing that must not be shown."""
+    if no not in hiding:
+        return view
+    now = tuple(
+        one if one.kind == "child" else msgspec.structs.replace(one, detail=hidden_text(one.detail, hiding, no))
+        for one in view.doing.now
+    )
+    return msgspec.structs.replace(view, doing=msgspec.structs.replace(view.doing, now=now))
 
 
 async def find_errors(store: Store, which: Filter, text: str, *, after: str, limit: int) -> Found:

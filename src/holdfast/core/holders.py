@@ -46,8 +46,9 @@ class Crash(msgspec.Struct, frozen=True, kw_only=True):
         return (self.taken_over_at - self.last_seen).total_seconds()
 
 
-def holders(turns: Iterable[Turn]) -> tuple[list[Holder], list[Crash]]:
-    """Every holder in order, and every crash."""
+def holders(turns: Iterable[Turn], *, is_held: bool = True) -> tuple[list[Holder], list[Crash]]:
+    """Every holder in order, and every crash. `is_held`: whether a worker holds the run now, if it is open: the journal
+    does not say that the last one has released it."""
     found: list[Holder] = []
     crashes: list[Crash] = []
     held: Holder | None = None
@@ -66,6 +67,8 @@ def holders(turns: Iterable[Turn]) -> tuple[list[Holder], list[Crash]]:
         if held is not None and end is not None:
             found.append(msgspec.structs.replace(held, until=turn.at, end=end))
             held = None
+    if held is not None and not is_held:
+        held = msgspec.structs.replace(held, until=held.last_seen, end="released")
     return (found if held is None else [*found, held]), crashes
 
 

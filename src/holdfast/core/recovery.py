@@ -28,6 +28,8 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
 
     counts: dict[Kind, int] = {}
     recent: tuple[Met, ...] = ()
+    taken: tuple[Met, ...] = ()
+    """The last few runs of workers that were cut off; `detail` is the worker."""
     left: tuple[tuple[str, str], ...] = ()
     """Threads of steps whose result is no longer needed, by run and key: each occupies a thread until it returns."""
 
@@ -36,11 +38,14 @@ class Recovery(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.counts.get(kind, 0)
 
     def with_one(self, kind: Kind, run: str, detail: str, at: datetime) -> Recovery:
-        """This recovery with one more run. Runs that simply continued are only counted; runs of other workers are
-        forgotten before those that need attention."""
+        """This recovery with one more run. Runs that simply continued need no attention; runs of other workers are
+        forgotten before those that do."""
         counts: dict[Kind, int] = {**self.counts, kind: self.count(kind) + 1}
-        if kind in {"own", "taken over"}:
+        if kind == "own":
             return msgspec.structs.replace(self, counts=counts)
+        if kind == "taken over":
+            taken = (*self.taken, Met(kind, run, detail, at))[-REMEMBERED:]
+            return msgspec.structs.replace(self, counts=counts, taken=taken)
         others = [met for met in self.recent if (met.kind, met.run) != (kind, run)]
         if len(others) == REMEMBERED:
             others.remove(next((met for met in others if met.kind == "contended"), others[0]))

@@ -222,7 +222,7 @@ class Engine:
             unopened.pause(self, row, run or run_of_row(row, journal.rows), error)
             return
         if any(not step.is_unstarted for step in run.in_flight):
-            self.met("taken over", row.id, "")
+            self.met("taken over", row.id, run.worker)
             await notes.give(run)
         self._open(row, run, program, events, last)
 

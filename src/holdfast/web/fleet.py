@@ -115,7 +115,7 @@ async def workers(call: Call) -> dict[str, Any]:
 async def _worker(client: Client, worker: WorkerRow) -> dict[str, Any]:
     shown: dict[str, Any] = msgspec.to_builtins(worker)
     met = decode_recovery(worker.recovery)
-    shown["recovery"] = {"counts": met.counts, "recent": msgspec.to_builtins(met.recent), "left": met.left}
+    shown["recovery"] = {"counts": {}, "recent": [], "taken": [], "left": [], **msgspec.to_builtins(met)}
     held: list[dict[str, Any]] = []
     if worker.active:
         which = Filter(worker=worker.worker, statuses=(Status.PENDING, Status.RUNNING))

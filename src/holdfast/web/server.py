@@ -73,15 +73,15 @@ class Serving:
         shown = f"[{self.host}]" if ":" in self.host else self.host
         return f"http://{shown}:{self.port}/"
 
-    def link(self, token: Token | None = None) -> str:
-        """An address that opens one session, within a minute; for a token, or for a new one. Only on loopback: it is
-        not encrypted."""
+    def link(self, token: Token | None = None, place: str = "") -> str:
+        """An address that opens one session, within a minute; for a token, or for a new one. `place`: what of the page
+        it opens. Only on loopback: it is not encrypted."""
         if not is_loopback(self.host):
             raise InvalidInput(f"a one-time link is for loopback, and this server listens on {self.host}")
         if token is None:
             token, _ = new_token("dev", "admin")
             self.server.own.add(token)
-        return f"{self.url}#code={self.server.service.gate.codes.new(token)}"
+        return f"{self.url}{place}#code={self.server.service.gate.codes.new(token)}"
 
 
 @asynccontextmanager

@@ -135,7 +135,9 @@ async def _turns(client: Client, run_id: str, after: int) -> AsyncGenerator[byte
                 return
             rows = await store.history(run_id, after_seq=read)
             redaction = await client.hidden.of(row) if rows else NOTHING_HIDDEN
-            [view] = await client.views([row]) if rows and rows[-1].seq > after else [None]
+            is_news = bool(rows) and rows[-1].seq > after
+            # Read after its rows: what the run does now is not older than what the reader is told of.
+            [view] = await client.views([await store.get(run_id) or row]) if is_news else [None]
             for stored in rows:
                 read = stored.seq
                 try:

@@ -31,6 +31,15 @@ def test_a_run_that_waits_is_let_go_without_a_crash() -> None:
     assert crashes == []
 
 
+def test_a_run_that_nobody_holds_now_was_let_go_with_its_last_row() -> None:
+    """Promise: the journal does not say so, the run's row does; a holder that has let go already is left alone."""
+    journal = Journal().claim(step("a")).turn(done("a"), e.WaitStarted(key="approved", name="approved"))
+    assert told(holders(journal.turns, is_held=True)[0]) == [("w1", 1, 1, None, "held")]
+    assert told(holders(journal.turns, is_held=False)[0]) == [("w1", 1, 1, 2, "released")]
+    ended = Journal().claim(e.Completed())
+    assert told(holders(ended.turns, is_held=False)[0]) == [("w1", 1, 1, 1, "ended")]
+
+
 def test_a_claim_without_a_release_before_it_is_a_crash() -> None:
     """Promise: the crash names the worker, when it was last seen, what was cut off and who took over, when."""
     journal = Journal().claim(step("a"), step("b")).turn(done("a"))

@@ -56,6 +56,16 @@ async def test_a_start_is_checked_by_the_workflow(api: Api) -> None:
     assert (await api.get("runs"))["runs"] == []
 
 
+async def test_a_run_that_waits_is_held_by_no_worker(api: Api) -> None:
+    """Promise: it has its last worker, which does not hold it; nor does the story say so."""
+    await started(api, "approval", "r", name="ann")
+    await api.until_waiting("r", "signal approved")
+    told = await api.get("runs/r/story")
+    [holder] = told["holders"]
+    assert (told["run"]["worker"], told["run"]["is_held"]) == (holder["worker"], False)
+    assert (holder["end"], holder["until"]) == ("released", holder["last_seen"])
+
+
 async def test_the_same_start_again_is_the_same_run(api: Api) -> None:
     body = {"workflow": "hello", "input": {"name": "x"}, "id": "r", "attributes": {"tier": "gold"}}
     assert (await api.post("runs", body, status=201))["outcome"] == "created"

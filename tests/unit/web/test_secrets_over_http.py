@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from holdfast import App, RunVar, Stream, step, workflow
+from holdfast import App, Retry, RunVar, Stream, step, workflow
 from holdfast.web.table import ROUTES
 from tests.support.flows import flow
 from tests.unit.web.conftest import Api, made_api
@@ -63,7 +63,25 @@ async def above() -> str:
     return made
 
 
-IDS = ["failed", "script", "above", "batch"]
+@step(retry=Retry(2, first="1m"))
+async def odd(text: str) -> None:
+    raise ValueError(f"odd {text}")
+
+
+@workflow
+async def complains() -> None:
+    """Says in its error what its flow returns."""
+    raise ValueError(str(await packs(None, vars={"token": SECRET})))
+
+
+@workflow
+async def retries() -> None:
+    """A list says why it waits."""
+    await odd(str(await packs(None, vars={"token": SECRET})))
+
+
+IDS = ["failed", "script", "above", "batch", "complains"]
+ENDED = {*IDS, "batch%2F0"} | {f"{run}%2F{of}" for run in ("script", "above%2Fouter") for of in ("packs", "passes_on")}
 
 
 async def asked(api: Api) -> dict[str, str]:
@@ -71,7 +89,7 @@ async def asked(api: Api) -> dict[str, str]:
     texts: dict[str, str] = {}
     rows = (await api.get("runs?limit=500"))["runs"]
     runs = [row["id"].replace("/", "%2F") for row in rows]
-    assert {"above%2Fouter%2Fpasses_on", "above%2Fouter%2Fpacks", "batch%2F0"} <= {*runs}
+    assert {"above%2Fouter%2Fpasses_on", "above%2Fouter%2Fpacks", "batch%2F0"} <= ENDED <= {*runs}
     for route in (one for one in ROUTES if one.method == "GET" and one.media_type == "application/json"):
         for run in runs if "{id}" in route.path else [""]:
             path = route.path.format(id=run, key="a", name="default")
@@ -81,7 +99,7 @@ async def asked(api: Api) -> dict[str, str]:
         for turn in (await api.get(f"runs/{run}/journal"))["turns"]:
             path = f"runs/{run}/journal?limit=1&after={int(turn['seq']) - 1}"
             texts[path] = (await api.ask("GET", f"/api/v1/{path}")).text
-        for stream in ("events?after=0", "streams/told"):
+        for stream in ("events?after=0", "streams/told") if run in ENDED else ():
             async with Events(api.server, f"/api/v1/runs/{run}/{stream}", api.secrets["read"]) as events:
                 texts[f"runs/{run}/{stream}"] = msgspec.json.encode(await events.rest()).decode()
     return texts
@@ -90,15 +108,18 @@ async def asked(api: Api) -> dict[str, str]:
 async def test_no_route_shows_a_secret() -> None:
     """Promise: lists, runs, stories, journals, steps, values, items and streams have the mark in place of a secret: of
     the flow, of the batch or script that has its result, of the runs above that, and of those it was passed on to."""
-    app = App("memory://", workflows=[packs, fails, outer, above, passes_on, pack, refuse])
+    app = App("memory://", workflows=[packs, fails, outer, above, passes_on, complains, retries, pack, refuse, odd])
     async with app:
         api = made_api(app)
         async with api.http:
             await app.start(fails(None, vars={"token": SECRET}), id="failed")
             await app.start(outer(), id="script")
             await app.start(above(), id="above")
+            await app.start(complains(), id="complains")
+            await app.start(retries(), id="retries")
             await app.start_batch(packs, [packs(None, vars={"token": SECRET})], id="batch")
             await api.work(*IDS)
+            await api.until_waiting("retries", "failed, retrying")
             texts = await asked(api)
     leaks = {path: text[max(0, text.index(SECRET) - 200) :] for path, text in texts.items() if SECRET in text}
     assert not leaks
@@ -107,5 +128,6 @@ async def test_no_route_shows_a_secret() -> None:
         assert {f"runs/{run}/journal", f"runs/{run}/events?after=0"} <= hidden, run
     assert {"runs/failed/story", "runs/script/story", "runs/failed", "runs/script"} <= hidden
     assert {"runs", "runs/script/value?of=result", "runs/batch%2F0/steps/a"} <= hidden
+    assert {"runs/complains", "runs/complains/story", "runs/retries", "runs/retries/story"} <= hidden
     for run in ("script", "above"):
         assert {f"runs/{run}/values", f"runs/{run}/value?of=exposed:shown", f"runs/{run}/streams/told"} <= hidden, run

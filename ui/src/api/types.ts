@@ -50,7 +50,9 @@ export interface Run {
   ended_at: string | null;
   available_at: string | null;
   deadline: string | null;
+  /** The worker that holds it, or held it last. */
   worker: string;
+  is_held: boolean;
   epoch: number;
   turns: number;
   doing: Doing;
@@ -311,6 +313,13 @@ export interface Stats {
   recent: { at: string; status: Status; seconds: number; run: string }[];
 }
 
+export interface Met {
+  run: string;
+  kind: string;
+  detail: string;
+  at: string;
+}
+
 export interface Worker {
   instance: string;
   worker: string;
@@ -322,7 +331,7 @@ export interface Worker {
   is_live: boolean;
   active: number;
   progress: string;
-  recovery: { counts: Record<string, number>; recent: { run: string; kind: string; detail: string }[]; left: [string, string][] };
+  recovery: { counts: Record<string, number>; recent: Met[]; taken: Met[]; left: [string, string][] };
   seen_at: string;
   damage: string[];
   holds: Run[];

@@ -31,8 +31,8 @@ export function Batches() {
       {data?.batches.length === 0 && (
         <div class="card empty">
           <h2>No batches yet</h2>
-          <p>A batch runs one workflow over many inputs, up to a limit at the same time.</p>
-          <pre tabIndex={0} aria-label="command">holdfast batch start MODULE:APP WORKFLOW inputs.jsonl</pre>
+          <p>A batch runs one workflow over many inputs, a limited number at the same time.</p>
+          <pre tabIndex={0} aria-label="command">holdfast batch MODULE:APP WORKFLOW --inputs inputs.jsonl --out results.jsonl</pre>
         </div>
       )}
       {data && data.batches.length > 0 && (

@@ -1,6 +1,6 @@
 import { useState } from 'preact/hooks';
 import { Problem } from '../api/client';
-import { Mark } from '../parts/mark';
+import { Mark, Sign } from '../parts/mark';
 import { signIn } from '../state/me';
 
 export function Login({ problem: given }: { problem: string }) {
@@ -22,7 +22,10 @@ export function Login({ problem: given }: { problem: string }) {
   return (
     <main class="login">
       <form class="card" onSubmit={submit}>
-        <h1>Holdfast</h1>
+        <h1>
+          <Sign size={24} />
+          Holdfast
+        </h1>
         <p class="soft">Sign in with a token. An operator makes one with</p>
         <pre class="value" tabIndex={0} aria-label="command">holdfast tokens add NAME --role operate</pre>
         <label class="line">
@@ -38,7 +41,7 @@ export function Login({ problem: given }: { problem: string }) {
         <button class="btn main" disabled={isBusy || !token.trim()}>
           Sign in
         </button>
-        <p class="small dim">`holdfast dev` prints a link that signs you in once, for 60 seconds.</p>
+        <p class="small dim"><span class="mono">holdfast dev</span> prints a link that signs you in once, for 60 seconds.</p>
       </form>
     </main>
   );

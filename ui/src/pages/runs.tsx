@@ -271,8 +271,8 @@ function NothingYet() {
   return (
     <div class="card empty">
       <h2>No runs yet</h2>
-      <p>Start a worker and a run; they appear here by themselves.</p>
-      <pre tabIndex={0} aria-label="commands">{'holdfast init\nholdfast dev app:app\nholdfast start app:app WORKFLOW \'{"name": "value"}\''}</pre>
+      <p>Start one with the button above or from a shell: it appears here by itself, and a worker takes it.</p>
+      <pre tabIndex={0} aria-label="command">{'holdfast worker MODULE:APP\nholdfast start MODULE:APP WORKFLOW name=value'}</pre>
     </div>
   );
 }

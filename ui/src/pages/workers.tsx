@@ -55,7 +55,7 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
   const start = Math.max(from, Date.parse(worker.started_at));
   const end = worker.is_live ? to : Date.parse(worker.seen_at);
   const x = (at: number) => Math.min(100, Math.max(0, ((at - from) / (to - from)) * 100));
-  const taken = worker.recovery.recent;
+  const met = worker.recovery.recent;
   return (
     <section class="lane" aria-label={plain(worker.worker)}>
       <div class="who">
@@ -90,11 +90,21 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
               {plain(run.id)} <span class="dim"><DoingText run={run} /></span>
             </a>
           ))}
-          {worker.is_live && worker.holds.length === 0 && <span class="small dim">holds no run; seen <Age at={worker.seen_at} /></span>}
+          {worker.is_live && worker.holds.length === 0 && <span class="small dim">holds no run; seen <Age at={worker.seen_at} isAgo /></span>}
         </div>
-        {taken.length > 0 && (
+        {worker.recovery.taken.length > 0 && (
           <div class="small soft">
-            {taken.slice(-5).map((one) => (
+            {worker.recovery.taken.slice(-5).map((one) => (
+              <div class="text">
+                took over <a class="id" href={href('run', { id: one.run })}>{plain(one.run)}</a>
+                {one.detail && ` from ${plain(one.detail)}`} <span class="dim"><Age at={one.at} isAgo /></span>
+              </div>
+            ))}
+          </div>
+        )}
+        {met.length > 0 && (
+          <div class="small soft">
+            {met.slice(-5).map((one) => (
               <div class="text">
                 {plain(one.kind)} <a class="id" href={href('run', { id: one.run })}>{plain(one.run)}</a> <span class="dim">{plain(one.detail)}</span>
               </div>

@@ -2,7 +2,7 @@
 import type { Run } from '../api/types';
 import { isOpen } from '../api/types';
 import { now } from '../state/clock';
-import { plain } from '../text';
+import { brief, plain } from '../text';
 import { sentence } from '../words';
 
 export function doingText(run: Run, at: number): string {
@@ -28,7 +28,7 @@ export function ErrorLine({ run }: { run: Run }) {
   if (!run.error || run.status === 'completed') return null;
   return (
     <span class={`${run.status === 'cancelled' ? 'small soft' : 'error-text'} text clip`} title={plain(run.error)}>
-      {plain(run.error)}
+      {plain(brief(run.error))}
     </span>
   );
 }

@@ -10,6 +10,7 @@ import { href, page, type PageName } from '../state/route';
 import { isDark, toggleTheme } from '../state/theme';
 import { toastError, toasts } from '../state/toasts';
 import { plain } from '../text';
+import { Sign } from './mark';
 import { ahead } from '../api/client';
 import { clock, duration } from '../time';
 import { Dialog } from './dialog';
@@ -39,9 +40,7 @@ export function Frame({ children }: { children: ComponentChildren }) {
       </a>
       <nav class="nav" aria-label="pages" ref={pages}>
         <a class="brand" href={href('')} aria-label="Holdfast">
-          <svg width="18" height="18" viewBox="0 0 18 18" aria-hidden="true">
-            <path d="M9 2v7M5 7c0 5 2 8 4 9 2-1 4-4 4-9M2.5 9.5C4 9 5 8 5 7M15.5 9.5C14 9 13 8 13 7" fill="none" stroke="var(--accent)" stroke-width="1.8" stroke-linecap="round" />
-          </svg>
+          <Sign size={18} />
           <span>Holdfast</span>
         </a>
         {PAGES.filter(([, , , feature]) => !feature || me.value?.features.includes(feature)).map(([name, label, figure]) => (

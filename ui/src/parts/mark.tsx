@@ -10,6 +10,15 @@ const SHAPES: Record<string, string> = {
   cancelled: 'M4.4 9.6 9.6 4.4',
 };
 
+/** The sign of Holdfast. */
+export function Sign({ size }: { size: number }) {
+  return (
+    <svg width={size} height={size} viewBox="0 0 18 18" aria-hidden="true">
+      <path d="M9 2v7M5 7c0 5 2 8 4 9 2-1 4-4 4-9M2.5 9.5C4 9 5 8 5 7M15.5 9.5C14 9 13 8 13 7" fill="none" stroke="var(--accent)" stroke-width="1.8" stroke-linecap="round" />
+    </svg>
+  );
+}
+
 export function Mark({ status, size = 14 }: { status: string; size?: number }) {
   return (
     <svg class={`mark is-${status}`} width={size} height={size} viewBox="0 0 14 14" aria-hidden="true">

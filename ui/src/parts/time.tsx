@@ -13,11 +13,12 @@ export function Time({ at }: { at: string | null | undefined }) {
   );
 }
 
-export function Age({ at }: { at: string }) {
+export function Age({ at, isAgo }: { at: string; isAgo?: boolean }) {
   const value = instant(at)!;
+  const text = age(now.value - value);
   return (
     <time dateTime={at} title={utc(value)}>
-      {age(now.value - value)}
+      {isAgo && text !== 'now' ? `${text} ago` : text}
     </time>
   );
 }

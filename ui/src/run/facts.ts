@@ -81,6 +81,30 @@ export function factOf(event: JournalEvent): [string, string, string] {
       return [`pass ${text(data, 'number')}`, '', ''];
     case 'dropped':
       return [`message ${text(data, 'number')} dropped`, text(data, 'actor'), text(data, 'reason')];
+    case 'limited': {
+      const waiting = (data['waiting'] ?? {}) as Record<string, string>;
+      const keys = Object.keys(waiting);
+      if (keys.length) return ['waits for a place', keys.join(', '), `of ${[...new Set(Object.values(waiting))].join(', ')}`];
+      return ['has its place', list(data, 'begun'), ''];
+    }
+    case 'held_back':
+      return ['held back', key, `by limit ${text(data, 'limit')}`];
+    case 'input':
+      return ['input joined', text(data, 'into'), ''];
+    case 'predecessor':
+      return ['the run before it ended', '', text(data, 'run')];
+    case 'deadline':
+      return ['deadline reached', '', ''];
+    case 'adopted':
+      return ['takes over what was done', '', `${((data['facts'] as unknown[] | undefined) ?? []).length} facts`];
+    case 'continued':
+      return ['continues anew as', text(data, 'workflow'), text(data, 'version') && `v${text(data, 'version')}`];
+    case 'compacted':
+      return ['compacted', '', `${text(data, 'rows')} rows`];
+    case 'kept':
+      return ['kept for the next pass', list(data, 'keys'), ''];
+    case 'settled':
+      return [`message ${text(data, 'status')}`, text(data, 'name') || key, text(data, 'to') && `to ${text(data, 'to')}`];
     default:
       return [type.replace(/_/g, ' '), key || text(data, 'name'), ''];
   }

@@ -89,8 +89,6 @@ function Ended({ story }: { story: Story }) {
 
 export function Facts({ story }: { story: Story }) {
   const { run } = story;
-  const holder = story.holders.at(-1);
-  const isHeld = isOpen(run) && holder?.end === 'held';
   return (
     <div class="facts">
       <span>
@@ -116,7 +114,7 @@ export function Facts({ story }: { story: Story }) {
       </span>
       {run.worker && (
         <span>
-          {isHeld ? 'held by' : 'last held by'} <b>{plain(run.worker)}</b>, epoch {run.epoch}
+          {run.is_held ? 'held by' : 'last held by'} <b>{plain(run.worker)}</b>, epoch {run.epoch}
         </span>
       )}
       <span>

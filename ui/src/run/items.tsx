@@ -6,7 +6,7 @@ import { Mark } from '../parts/mark';
 import { go, href } from '../state/route';
 import { isDark } from '../state/theme';
 import { toastError } from '../state/toasts';
-import { plain } from '../text';
+import { brief, plain } from '../text';
 import { count } from '../time';
 
 const PAGE = 1000;
@@ -74,7 +74,7 @@ export function Items({ batch: id, turns }: { batch: string; turns: number }) {
                     {plain(item.run)}
                   </a>
                 </td>
-                <td class="error-text text">{plain(item.error)}</td>
+                <td class="error-text text" title={plain(item.error)}>{plain(brief(item.error))}</td>
               </tr>
             ))}
           </tbody>

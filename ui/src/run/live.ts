@@ -7,6 +7,9 @@ import { connected, disconnected, over } from '../state/connection';
 
 const PAGE = 1000;
 
+/** Milliseconds until a run that is not there is looked for again: more each time, at most this. */
+const LONGEST = 30_000;
+
 /** Events after which more than the timeline differs: who holds the run, its children, its end. */
 const TELLING = new Set(['claimed', 'released', 'child', 'child_ended', 'exposed', 'paused', 'resumed', 'completed', 'failed', 'cancelled', 'continued', 'compacted', 'adopted']);
 
@@ -25,6 +28,7 @@ export class LiveRun {
   #isLoading = false;
   #timer = 0;
   #children = 0;
+  #patience = 700;
   #controller = new AbortController();
 
   constructor(readonly id: string) {
@@ -92,6 +96,11 @@ export class LiveRun {
       }, 2000);
     } catch (error) {
       this.#fail(error);
+      // A link may be older than its run: whoever follows it sees the run begin.
+      if (error instanceof Problem && error.status === 404 && !this.#controller.signal.aborted) {
+        this.#timer = window.setTimeout(() => void this.#begin(), this.#patience);
+        this.#patience = Math.min(LONGEST, this.#patience * 1.5);
+      }
     }
   }
 
@@ -107,8 +116,9 @@ export class LiveRun {
   #take(event: string, data: string): void {
     if (event === 'turn') {
       const turn = JSON.parse(data) as LiveTurn;
+      const wasHeld = this.story.value!.run.is_held;
       this.#merge(turn);
-      if (turn.events.some((one) => TELLING.has(one.type)) || this.graph.value) this.#soon();
+      if (turn.run.is_held !== wasHeld || turn.events.some((one) => TELLING.has(one.type)) || this.graph.value) this.#soon();
     } else if (event === 'end') {
       this.#stream?.close();
       window.clearInterval(this.#children);

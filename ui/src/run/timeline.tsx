@@ -28,7 +28,7 @@ export function Timeline({ story }: { story: Story }) {
   const [zoom, setZoom] = useState<Span | null>(null);
   const [tip, setTip] = useState<{ x: number; y: number; lines: string[] } | null>(null);
   useLayoutEffect(() => {
-    const look = () => box.current && setWidth(Math.max(520, Math.floor(box.current.clientWidth)));
+    const look = () => box.current && setWidth(Math.max(260, Math.floor(box.current.clientWidth)));
     look();
     const observer = new ResizeObserver(look);
     observer.observe(box.current!);

@@ -44,7 +44,7 @@ export function Row({ run, index, top, isActive, isPicked, isFresh, canPick, pic
         {run.ended_at ? <Took from={run.started_at ?? run.created_at} to={run.ended_at} /> : ''}
       </span>
       <span role="cell" class="dim small clip hide">
-        {plain(run.worker) || '–'}
+        {((run.is_held || run.ended_at) && plain(run.worker)) || '–'}
       </span>
     </div>
   );

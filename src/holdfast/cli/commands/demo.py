@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -36,7 +35,7 @@ def command(seed: int | None, is_fast: bool, has_page: bool, is_opening: bool, i
     worker process, which is killed with SIGKILL. At the end the journal is compared with a ledger of what the steps
     really did. Exit code 0: the result is right, and no step recorded as completed ran again.
     """
-    from holdfast.cli.demo.demo_story import plan_for
+    from holdfast.cli.demo.demo_story import new_seed, plan_for
 
     if not hasattr(signal, "SIGKILL"):
         raise click.UsageError("the demo kills a process with SIGKILL, which this system does not have")
@@ -44,7 +43,7 @@ def command(seed: int | None, is_fast: bool, has_page: bool, is_opening: bool, i
         raise click.UsageError("--page waits for a person and --json is for programs: use one of them")
     if is_opening and not has_page:
         raise click.UsageError("--open opens the page: add --page")
-    chosen = random.randrange(1000) if seed is None else seed
+    chosen = new_seed(is_in_order=has_page) if seed is None else seed
     try:
         plan = plan_for(chosen, is_fast=is_fast)
         return run_async(_demo(plan, Output(is_json=is_json), has_page=has_page, is_opening=is_opening))
@@ -87,7 +86,7 @@ async def _show_on_page(plan: Plan, stage: Stage, screen: Screen, *, is_opening:
     """Runs the demo beside the page, which stays until Ctrl-C."""
     from holdfast.cli.demo.page import demo_page, until_interrupted
 
-    async with demo_page(stage) as page:
+    async with demo_page(stage, plan.run) as page:
         click.echo(f"page: {page.link}")  # as it is, however narrow the terminal: it is to be clicked
         screen.write("The order starts when you open it.")
         if not await page.opened(is_opening=is_opening):

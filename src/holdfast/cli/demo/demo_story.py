@@ -55,6 +55,11 @@ class Plan:
     lease: float
 
     @property
+    def run(self) -> str:
+        """The id of the order's run."""
+        return f"order-{self.seed}"
+
+    @property
     def order(self) -> demo_app.Order:
         return demo_app.Order(str(self.seed), 4200)
 
@@ -64,6 +69,15 @@ def plan_for(seed: int, *, is_fast: bool) -> Plan:
     rng = random.Random(seed)
     pace, lease = (0.3, 1.0) if is_fast else (1.0, 2.0)
     return Plan(seed, rng.choice(POINTS), rng.uniform(0.05, 0.3), pace, lease)
+
+
+def new_seed(*, is_in_order: bool) -> int:
+    """A seed by chance. `is_in_order`: of those that kill the worker in a step of the order itself, which its page
+    shows, and not in one of the child run."""
+    while True:
+        seed = random.randrange(1000)
+        if not is_in_order or plan_for(seed, is_fast=True).point.is_before_approval:
+            return seed
 
 
 @dataclass(slots=True)
@@ -92,7 +106,7 @@ class Story:
 
     async def _tell(self, app: App) -> Shown:
         plan = self._plan
-        run = await app.start(demo_app.fulfil(plan.order), id=f"order-{plan.seed}")
+        run = await app.start(demo_app.fulfil(plan.order), id=plan.run)
         watch = self._watch = Watch(await app.client(), run.id, self._screen)
         watch.say("", f"{run.id} started; no worker is there yet")
         first = self._worker("worker-1")

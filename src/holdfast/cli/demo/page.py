@@ -22,9 +22,9 @@ PATIENCE = 60.0
 class DemoPage:
     """A page that is served. The order waits until the link is opened, so that the viewer misses nothing."""
 
-    def __init__(self, serving: Any) -> None:
+    def __init__(self, serving: Any, order: str) -> None:
         self._codes = serving.server.service.gate.codes
-        self.link: str = serving.link()
+        self.link: str = serving.link(place=f"run?id={order}")
 
     async def opened(self, *, is_opening: bool) -> bool:
         """Waits until the link is used. Returns False if it expired first. `is_opening` opens it in a browser."""
@@ -38,12 +38,13 @@ class DemoPage:
 
 
 @asynccontextmanager
-async def demo_page(stage: Stage) -> AsyncGenerator[DemoPage]:
-    """Serves the page of the demo's store on a free port of loopback for as long as the block lasts."""
+async def demo_page(stage: Stage, order: str) -> AsyncGenerator[DemoPage]:
+    """Serves the page of the demo's store on a free port of loopback for as long as the block lasts. Its link opens the
+    order, which begins then."""
     server, tokens = web("server"), web("tokens")
     app = App(stage.url, workflows=[demo_app.fulfil, demo_app.ship], config=Configuration())
     async with app, server.served(app, "127.0.0.1", 0, tokens.TokenFile(stage.folder / "tokens.json")) as serving:
-        yield DemoPage(serving)
+        yield DemoPage(serving, order)
 
 
 async def until_interrupted(say: Callable[[str], None]) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 
 from holdfast.client.inspect.objects import machine_object
 from holdfast.client.inspect.story import Story
+from holdfast.core import events as e
 from holdfast.core.entry import Entry
+from holdfast.core.guards import is_dict
 from holdfast.core.specs import Part, WorkflowSpec
 
 _STATES = {
@@ -28,8 +30,18 @@ def graph_object(story: Story, spec: WorkflowSpec) -> dict[str, Any] | None:
         return None
     machine = machine_object(story.view.id, story.turns)
     path = [visit["state"] for visit in machine["path"]] if machine is not None else []
+    path += _final(spec, path, story)
     nodes = [_node(part, position, story, path) for position, part in enumerate(spec.parts())]
     return {"kind": spec.style, "nodes": nodes, "path": path}
+
+
+def _final(spec: WorkflowSpec, path: list[str], story: Story) -> list[str]:
+    """The final state that a machine has reached. It is no step: only the result, which has its name, tells of it."""
+    if not path or not isinstance(story.end, e.Completed):
+        return []
+    finals = [part.name for part in spec.parts() if part.kind == "final"]
+    named = [name for name in finals if is_dict(story.result) and [*story.result] == [name]]
+    return named or (finals if len(finals) == 1 else [])
 
 
 def _node(part: Part, position: int, story: Story, path: list[str]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def holders(self) -> tuple[list[Holder], list[Crash]]:
         """The workers that held it, with every crash."""
-        return holders(self.turns)
+        return holders(self.turns, is_held=self.view.is_held)
 
     @property
     def failures(self) -> list[tuple[str, Failure]]:

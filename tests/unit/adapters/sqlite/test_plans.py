@@ -93,6 +93,7 @@ LISTS: list[tuple[Filter, str]] = [
     (Filter(statuses=(Status.FAILED,)), "runs_by_status"),
     (Filter(workflow="order", statuses=(Status.FAILED,)), "runs_by_"),
     (Filter(parent="p"), "runs_by_parent"),
+    (Filter(parents=("p", "q")), "runs_by_parent"),
     (Filter(root="r"), "runs_by_root"),
     (Filter(worker="w", statuses=(Status.PENDING, Status.RUNNING)), "runs_by_worker"),
     (Filter(attributes={"tier": "gold"}), "attributes_by_value"),
