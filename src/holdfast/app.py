@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import functools
 import os
+import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import datetime
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from msgspec import UNSET, UnsetType
 
 from holdfast.adapters.telemetry.hooks import heard_by
+from holdfast.adapters.telemetry.logs import Log
 from holdfast.authoring.handle import Run
 from holdfast.authoring.hook import Hook, check_hooks
 from holdfast.authoring.queue import Queue, rules_of
@@ -27,6 +29,7 @@ from holdfast.client.app_verbs import BatchVerbs, CollectVerbs, QueueVerbs, Sche
 from holdfast.client.client import Client
 from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
+from holdfast.client.pauses import Pauses
 from holdfast.client.questions import Questions
 from holdfast.client.start_options import IfExists, StartOptions
 from holdfast.config import Configuration, load
@@ -39,7 +42,14 @@ from holdfast.core.retry import Retry
 from holdfast.core.schedule import Definition
 from holdfast.core.specs import Settings, check_limits
 from holdfast.doors import web
-from holdfast.errors import NotAllowedHere, UnknownWorkflow
+from holdfast.errors import (
+    NotAllowedHere,
+    ResultTimeout,
+    RunCancelled,
+    RunFailed,
+    RunPaused,
+    UnknownWorkflow,
+)
 from holdfast.ports.grants import Grants
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
@@ -106,7 +116,8 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         self.registry: Registry = Registry()
         self.resources: list[Resource[Any]] = list(resources)
         self.hooks: tuple[Hook, ...] = check_hooks(hooks)
-        self.telemetry: Telemetry = heard_by(self.hooks)
+        self._log = Log()
+        self.telemetry: Telemetry = heard_by(self.hooks, self._log)
         self.declared: dict[str, Definition] = definitions_of(schedules)
         self.queue_rules: dict[str, QueueRules] = rules_of(queues)
         check_limits(step_limit, snapshot_every, compact_after)
@@ -232,7 +243,8 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
         """Like `asyncio.run`: starts the call with its own worker and returns its result. Same id and input: same
-        result."""
+        result. Raises what `result()` raises, and `RunPaused` if the run is paused for another reason than an
+        operator's wish: `Stuck` if nothing can wake it."""
         checked_call(call, "app.run")
         try:
             asyncio.get_running_loop()
@@ -244,7 +256,11 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
                 "app.run() under a running event loop (a notebook, or async code): write "
                 "`async with app.worker(): print(await (await app.start(call)).result())`"
             )
-        return asyncio.run(self.run_here(call, id=id, timeout=timeout))
+        try:
+            return asyncio.run(self.run_here(call, id=id, timeout=timeout))
+        except (RunFailed, RunCancelled, RunPaused, ResultTimeout) as error:
+            # The frames of the event loop say nothing about the run.
+            raise error.with_traceback(None) from None
 
     async def run_here(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
         """`run`, on the running loop."""
@@ -253,15 +269,17 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
             raise UnknownWorkflow(
                 f"app.run({call.spec.name}(…)): this app does not serve it. Add it: App(workflows=[{call.spec.name}])"
             )
+        chosen = secrets.token_hex(12) if id is None else id
         async with self.worker():
-            run = await self.start(call, id=id)
-            was_over = isinstance(run, ClientRun) and not run.is_new and (await run.status()).is_terminal
-            try:
-                return await run.result(timeout)
-            except Exception as error:
-                if was_over:
-                    error.add_note(KEPT_END.format(run=run.id))
-                raise
+            with self._log.raising(chosen):
+                run = cast("ClientRun[R]", await self.start(call, id=chosen))
+                was_over = not run.is_new and (await run.status()).is_terminal
+                try:
+                    return await run.result_or_pause(Pauses(self.telemetry), timeout)
+                except Exception as error:
+                    if was_over:
+                        error.add_note(KEPT_END.format(run=run.id))
+                    raise
 
     async def start(
         self,

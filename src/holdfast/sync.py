@@ -175,9 +175,9 @@ class Run(RunTalk[R_co]):
 class ScheduleHandle(ScheduleActs, Generic[R_co]):
     """A handle on a schedule, blocking."""
 
-    def trigger(self) -> Run[R_co]:
-        """Starts a run now, besides the timetable."""
-        return Run(self._call(self._schedule.trigger()), self._portal)
+    def trigger(self, *, id: str | None = None) -> Run[R_co]:
+        """Starts a run now, besides the timetable. The same `id` starts one run."""
+        return Run(self._call(self._schedule.trigger(id=id)), self._portal)
 
 
 class App(BlockingQuestions, BlockingQueues):

@@ -64,7 +64,7 @@ async def test_a_question_survives_its_workers(tmp_path: Path, kind: str) -> Non
             async with asyncio.timeout(60):
                 while not await is_answered():  # noqa: ASYNC110 nobody waits for it as a caller would
                     await asyncio.sleep(0.02)
-        assert await run.update(ask, "why", id="q1", timeout="5s") == "WHY"
+        assert await run.update(ask, "why", id="q1", timeout="60s") == "WHY"
         assert ledger.read_text() == "r why 1\nr why 2\n"
         with worker(url, ledger):
             assert await run.update(ask, "how", id="q2", timeout="60s") == "HOW"

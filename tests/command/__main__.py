@@ -29,6 +29,7 @@ CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
 UNIT = (
     "tests/unit",
     "tests/conformance/test_stores.py",
+    "tests/conformance/test_one_port.py",
     "tests/conformance/test_differential.py",
     "tests/conformance/test_machine_logs.py",
     "tests/lab/test_simulation.py::test_kept_seeds",

@@ -1,4 +1,5 @@
-"""The stores of Holdfast, bound to the suites it ships; and what the suites promise to whoever binds another store."""
+"""The stores of Holdfast, bound to the suites it ships; and what the suites promise to whoever binds another store. The
+memory store is bound suite by suite, in `test_one_port.py`."""
 
 from __future__ import annotations
 
@@ -51,12 +52,7 @@ async def open_store(kind: str, clock: VirtualClock) -> Store:
             return await open_postgres(clean_url("&notices=off"), clock=clock)
 
 
-class TestMemory(StoreSuite):
-    async def open(self, clock: VirtualClock, folder: Path) -> Store:
-        return MemoryStore(clock)
-
-
-class TestSqlite(StoreSuite, TransactionsSuite, DamageSuite):
+class TestSqlite(StoreSuite, DamageSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         self.path = folder / "store.db"
         return await open_copy(self.path, clock)

@@ -132,8 +132,8 @@ async def test_a_declaration_stands_back_for_its_definition(world: World, order:
 
     both = [declared, hello] if order == 0 else [hello, declared]
     async with world.serving(*both, parent) as app:
-        assert await (await app.start(parent())).result("10s") == "hello child"
-        assert await (await app.start(declared("you"))).result("10s") == "hello you"
+        assert await (await app.start(parent())).result("60s") == "hello child"
+        assert await (await app.start(declared("you"))).result("60s") == "hello you"
 
 
 @pytest.mark.spec("openworkflow.O91")
@@ -146,7 +146,7 @@ async def test_a_process_with_only_declarations_starts_and_reads(world: World) -
         run = await client.start(declared("far"))
         assert await run.status() is Status.PENDING
         async with world.serving(hello):
-            assert await run.result("10s") == "hello far"
+            assert await run.result("60s") == "hello far"
         assert await (await client.get(run.id)).result(0) == "hello far"
 
 
@@ -167,7 +167,7 @@ async def test_a_step_on_the_spot_with_options(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == ["A", "B", "c", "d"]
+        assert await run.result("60s") == ["A", "B", "c", "d"]
         keys = [x.data["key"] async for x in run.follow() if x.type == "done"]
     assert keys == ["loud", "again", "quiet", "whisper"]
 

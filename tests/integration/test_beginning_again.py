@@ -35,7 +35,7 @@ async def test_an_undone_step_is_done_once_more_however_many_passes_follow(world
         return paid
 
     async with world.serving(order) as app:
-        assert await (await app.start(order())).result("10s") == "paid"
+        assert await (await app.start(order())).result("60s") == "paid"
     assert charged == ["charge", "refund", "charge"]
 
 
@@ -59,10 +59,10 @@ async def test_a_retried_run_takes_over_a_large_result(world: World) -> None:
     async with world.serving(work) as app:
         run = await app.start(work())
         try:
-            await run.result("10s")
+            await run.result("60s")
         except RunFailed:
             is_broken = False
-        assert await (await run.retry()).result("10s") == 200_000
+        assert await (await run.retry()).result("60s") == 200_000
     assert ran == ["big"]
 
 
@@ -88,10 +88,10 @@ async def test_a_retry_of_a_continued_run_begins_with_its_last_arguments(world: 
     async with world.serving(count) as app:
         run = await app.start(count(1))
         try:
-            await run.result("10s")
+            await run.result("60s")
         except RunFailed:
             is_broken = False
-        assert await (await run.retry()).result("10s") == 3
+        assert await (await run.retry()).result("60s") == 3
     assert seen == [1, 2, 3]
 
 
@@ -121,7 +121,7 @@ async def test_a_step_that_may_run_once_is_not_begun_again_by_a_later_pass(world
 
     go_gate = asyncio.Event()
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == "in doubt: wire"
+        assert await (await app.start(work())).result("60s") == "in doubt: wire"
     assert begun == ["wire"]
 
 

@@ -49,7 +49,7 @@ async def test_an_end_without_success_reaches_the_children_that_are_taken_along(
             await run.kill("stop")
         else:
             await still.advance("1h")
-        assert await run.wait("10s") is (Status.CANCELLED if how == "kill" else Status.FAILED)
+        assert await run.wait("60s") is (Status.CANCELLED if how == "kill" else Status.FAILED)
         await still.until_status("taken", "cancelled")
         cause = {"fail": "failed", "kill": "was killed", "deadline": "passed its deadline"}[how]
         assert await _cancels(app, "taken") == [f"its parent p {cause}"]
@@ -59,7 +59,7 @@ async def test_an_end_without_success_reaches_the_children_that_are_taken_along(
 async def test_a_child_is_cancelled_that_its_parent_starts_in_the_turn_in_which_it_fails(still: World) -> None:
     """Promise: being started and being cancelled may be one commit."""
     async with still.serving(parent, waits) as app:
-        assert await (await app.start(parent("fail"), id="p")).wait("10s") is Status.FAILED
+        assert await (await app.start(parent("fail"), id="p")).wait("60s") is Status.FAILED
         await still.until_status("taken", "cancelled")
         await _settled(still, "left")
 
@@ -67,10 +67,10 @@ async def test_a_child_is_cancelled_that_its_parent_starts_in_the_turn_in_which_
 async def test_a_parent_that_completes_leaves_its_children(still: World) -> None:
     """Promise: also those that its cancel would have reached."""
     async with still.serving(parent, waits) as app:
-        assert await (await app.start(parent("done"), id="p")).result("10s") == "done"
+        assert await (await app.start(parent("done"), id="p")).result("60s") == "done"
         await _settled(still, "left", "taken")
         await (await app.get("taken", waits)).signal(go, 3)
-        assert await (await app.get("taken", waits)).result("10s") == 3
+        assert await (await app.get("taken", waits)).result("60s") == 3
 
 
 async def test_a_deadline_cancels_children_before_the_clean_up_ends(still: World) -> None:
@@ -92,7 +92,7 @@ async def test_a_deadline_cancels_children_before_the_clean_up_ends(still: World
         run = await app.start(patient(), id="p", deadline="1h")
         await _settled(still, "taken", "p")
         await still.advance("1h")
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
         assert told == ["cancelled"]
         assert await _cancels(app, "taken") == ["its parent p passed its deadline"]
 
@@ -112,7 +112,7 @@ async def test_a_failure_reaches_children_from_before_the_run_began_anew(still: 
         run = await app.start(anew(1), id="p")
         await _settled(still, "taken", "p")
         await run.signal(end, "now")
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
         await still.until_status("taken", "cancelled")
 
 
@@ -135,5 +135,5 @@ async def test_a_pass_that_fails_leaves_children_to_the_next(still: World) -> No
         await still.until_parked("p")
         await still.advance("1m")
         await (await app.get("taken", waits)).signal(go, 7)
-        assert await run.result("10s") == 7
+        assert await run.result("60s") == 7
         assert await _cancels(app, "taken") == []

@@ -51,7 +51,7 @@ async def test_an_awaited_call_is_a_child_run(world: World) -> None:
     """Promise: the child is a run of its own with a readable id, its parent and root on its row."""
     async with world.serving(parent, child) as app:
         run = await app.start(parent(20), id="p")
-        assert await run.result("10s") == 41
+        assert await run.result("60s") == 41
         row = await world.row("p/child")
         assert (row.parent, row.root, row.status) == ("p", "p", Status.COMPLETED)
         assert [view.id async for view in app.runs(parent="p")] == ["p/child"]
@@ -74,7 +74,7 @@ async def test_a_parked_parent_is_woken_by_its_child(still: World) -> None:
         assert row.available_at == START + timedelta(days=365)
         forget_programs(worker)
         await (await app.get("p/waits")).signal(go, 5)
-        assert await run.result("10s") == 6
+        assert await run.result("60s") == 6
 
 
 @pytest.mark.spec("openworkflow.O51", "traps.B2", "vectorbea.V4")
@@ -99,7 +99,7 @@ async def test_a_child_that_ends_before_the_parent_parks(world: World) -> None:
         await entered.wait()
         await world.until_status("p/child", "completed")
         leave.set()
-        assert await run.result("10s") == 8
+        assert await run.result("60s") == 8
 
 
 @pytest.mark.spec("openworkflow.O50", "traps.A9")
@@ -129,7 +129,7 @@ async def test_a_replay_never_starts_a_second_child(still: World) -> None:
     async with still.worker(app) as worker:
         await still.beat(worker)
         await (await app.get("p/noted")).signal(go, 3)
-        assert await run.result("10s") == 3
+        assert await run.result("60s") == 3
     assert ran.count("p/noted") == len(ran)
     assert len([view async for view in app.runs(workflow="noted")]) == 1
 
@@ -155,11 +155,11 @@ async def test_a_timeout_fails_the_wait_and_not_the_child(still: World) -> None:
         await still.until_parked(run)
         forget_programs(worker)
         await still.advance("1h")
-        assert await run.result("10s") == "late"
+        assert await run.result("60s") == "late"
         kid = await app.get("kid", waits)
         assert await kid.status() is Status.RUNNING
         await kid.signal(go, 9)
-        assert await kid.result("10s") == 9
+        assert await kid.result("60s") == 9
 
 
 @pytest.mark.spec("openworkflow.O53", "traps.B9")
@@ -177,10 +177,10 @@ async def test_a_child_that_ended_in_time_counts_although_seen_late(still: World
     async with still.worker(children):
         kid = await children.get("kid", waits)
         await kid.signal(go, 4)
-        await kid.result("10s")
+        await kid.result("60s")
     still.clock.advance(timedelta(hours=2))
     async with still.worker(parents):
-        assert await run.result("10s") == 4
+        assert await run.result("60s") == 4
 
 
 @pytest.mark.spec("openworkflow.O48")
@@ -199,7 +199,7 @@ async def test_the_default_timeout_is_a_year(still: World) -> None:
         assert (await still.until_parked(run)).available_at == START + timedelta(days=365)
         await still.advance("365d")
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
         assert failed.value.type == "ResultTimeout"
         assert await (await app.get("p/waits")).status() is Status.RUNNING
 
@@ -240,7 +240,7 @@ async def test_a_failed_child_fails_its_wait_once(world: World) -> None:
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, 1)
-        assert await run.result("10s") == ["no stock", "p/breaks: ValueError: broken"]
+        assert await run.result("60s") == ["no stock", "p/breaks: ValueError: broken"]
     assert ran == [1, 2]
 
 
@@ -262,7 +262,7 @@ async def test_a_cancelled_child_is_told_to_its_parent(world: World) -> None:
         kid = await app.get("p/waits", waits)
         await world.until_parked(kid)
         await kid.cancel("not needed")
-        assert await run.result("10s") == "p/waits: not needed"
+        assert await run.result("60s") == "p/waits: not needed"
 
 
 @pytest.mark.spec("openworkflow.O54", "traps.B8")
@@ -281,7 +281,7 @@ async def test_cancelling_a_parent_leaves_its_children(world: World) -> None:
             await world.until(lambda name=name: world.store.get(name))  # type: ignore[misc]
             await world.until_parked(name)
         await run.cancel("stop")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
         await world.until_status("taken", "cancelled")
         assert (await world.row("left")).status is Status.RUNNING
         assert (await world.row("p/waits:2")).status is Status.RUNNING
@@ -303,7 +303,7 @@ async def test_a_cancel_reaches_a_child_that_was_started_before_the_run_began_an
         await world.until_parked(run)
         await world.until_parked("taken")
         await run.cancel("stop")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
         await world.until_status("taken", "cancelled")
 
 
@@ -317,8 +317,8 @@ async def test_a_child_nobody_waits_for(world: World) -> None:
         return run.id
 
     async with world.serving(over, waits) as app:
-        assert await (await app.start(over())).result("10s") == "kid"
-        assert await (await app.get("kid", waits)).result("10s") == 12
+        assert await (await app.start(over())).result("60s") == "kid"
+        assert await (await app.get("kid", waits)).result("60s") == 12
 
 
 async def test_an_id_in_use_by_the_same_workflow_is_adopted(world: World) -> None:
@@ -331,14 +331,14 @@ async def test_an_id_in_use_by_the_same_workflow_is_adopted(world: World) -> Non
     async with world.serving(over, waits) as app:
         ended = await app.start(waits(), id="ended")
         await ended.signal(go, 1)
-        await ended.result("10s")
-        assert await (await app.start(over("ended"))).result("10s") == 1
+        await ended.result("60s")
+        assert await (await app.start(over("ended"))).result("60s") == 1
         running = await app.start(waits(), id="running")
         first, second = await app.start(over("running")), await app.start(over("running"))
         for run in (first, second):
             await world.until_parked(run)
         await running.signal(go, 2)
-        assert [await first.result("10s"), await second.result("10s")] == [2, 2]
+        assert [await first.result("60s"), await second.result("60s")] == [2, 2]
 
 
 async def test_an_adopted_run_that_is_cancelled_tells_why(world: World) -> None:
@@ -358,7 +358,7 @@ async def test_an_adopted_run_that_is_cancelled_tells_why(world: World) -> None:
         run = await app.start(over())
         await world.until_parked(run)
         await kid.cancel("enough")
-        assert await run.result("10s") == "enough"
+        assert await run.result("60s") == "enough"
 
 
 async def test_an_id_in_use_by_another_workflow_is_a_conflict(world: World) -> None:
@@ -374,7 +374,7 @@ async def test_an_id_in_use_by_another_workflow_is_a_conflict(world: World) -> N
 
     async with world.serving(over, child, waits) as app:
         await app.start(waits(), id="taken")
-        assert "Conflict" in await (await app.start(over())).result("10s")
+        assert "Conflict" in await (await app.start(over())).result("60s")
         assert (await world.row("taken")).workflow == "waits"
 
 
@@ -396,8 +396,8 @@ async def test_a_remote_workflow_is_a_typed_declaration(world: World) -> None:
 
     here, there = world.app(over, elsewhere), world.app(real)
     async with world.worker(here), world.worker(there):
-        assert await (await here.start(elsewhere(5))).result("10s") == 6
-        assert await (await here.start(over())).result("10s") == 2
+        assert await (await here.start(elsewhere(5))).result("60s") == 6
+        assert await (await here.start(over())).result("60s") == 2
 
 
 @pytest.mark.spec("openworkflow.O57", "openworkflow.O42")
@@ -411,7 +411,7 @@ async def test_many_children_at_once(world: World) -> None:
 
     async with world.serving(over, child) as app:
         run = await app.start(over(), id="p")
-        assert await run.result("20s") == [number * 2 for number in range(20)]
+        assert await run.result("60s") == [number * 2 for number in range(20)]
         found = {view.id async for view in app.runs(parent="p")}
         assert found == {"p/child", *(f"p/child:{n}" for n in range(1, 20))}
 
@@ -425,7 +425,7 @@ async def test_a_child_on_another_queue(world: World) -> None:
 
     here, there = world.app(over), world.app(child)
     async with world.worker(here), world.worker(there, queues=["slow"]):
-        assert await (await here.start(over())).result("10s") == 6
+        assert await (await here.start(over())).result("60s") == 6
     assert (await world.row("kid")).queue == "slow"
 
 
@@ -439,7 +439,7 @@ async def test_grandchildren_share_the_root(world: World) -> None:
 
     async with world.serving(top, parent, child) as app:
         run = await app.start(top(), id="t")
-        assert await run.result("10s") == 3
+        assert await run.result("60s") == 3
     assert (await world.row("t/parent/child")).root == "t"
     assert (await world.row("t/parent/child")).parent == "t/parent"
     assert [x.type for x in await events(run)][-1] == "completed"
@@ -462,7 +462,7 @@ async def test_a_parent_that_sleeps_hears_of_its_child_later(still: World) -> No
         await still.until_parked(run)
         forget_programs(worker)
         await still.advance("1h")
-        assert await run.result("10s") == 8
+        assert await run.result("60s") == 8
 
 
 @pytest.mark.spec("vectorbea.V6")
@@ -478,4 +478,4 @@ async def test_a_run_that_waits_for_a_started_child_says_so(world: World) -> Non
         run = await app.start(over())
         await world.until_waiting(run, "waiting for child waits (kid)")
         await (await app.get("kid")).signal(go, 1)
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from holdfast import App, remote
 from holdfast.cli.commands.dev import files
+from tests.support.warm import Popen
 
 SHOP = """
 from holdfast import App, step, workflow
@@ -62,6 +63,24 @@ def test_a_change_reaches_the_worker(tmp_path: Path) -> None:
         if process.poll() is None:
             process.terminate()
             process.wait(PATIENCE)
+
+
+def test_nothing_is_left_behind_by_a_kill(tmp_path: Path) -> None:
+    """Promise: whatever ends it, the worker and the page end too: both have its standard error, which ends here."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    words = [sys.executable, "-m", "holdfast", "dev", "shop:app", "--http", "127.0.0.1:0"]
+    env = {**os.environ, "HOLDFAST_URL": f"sqlite:///{tmp_path / 'store.db'}"}
+    process = Popen(words, cwd=tmp_path, env=env, stderr=subprocess.PIPE)
+    assert process.stderr is not None
+    missing = {"page: ", ": serving "}
+    while missing:
+        line: str = process.stderr.readline().decode()
+        assert line, f"it ended before it said {missing}"
+        missing = {text for text in missing if text not in line}
+    process.kill()
+    assert "stopping (the supervisor is gone)" in process.stderr.read().decode()
+    process.stderr.close()
+    process.wait()
 
 
 def test_which_files_are_watched(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from holdfast import App, Signal, step, workflow
-from holdfast.adapters.sqlite.connection import run as execute
+from holdfast.adapters.sqlite.connections import run as execute
 from holdfast.cli.commands import compact, gc, space, verify
 from holdfast.cli.output import size_text
 from holdfast.core.turn import is_compacted

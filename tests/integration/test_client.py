@@ -66,7 +66,7 @@ async def test_a_start_is_a_pending_row_and_a_handle_at_once(still: World) -> No
     assert view.waiting == "waiting for a worker"
     still.clock.advance(1)
     async with still.worker(app):
-        assert await run.result("10s") == 8
+        assert await run.result("60s") == 8
     view = await run.view()
     assert (view.status, view.started_at, view.waiting) == (Status.COMPLETED, START + timedelta(seconds=1), "")
     assert view.ended_at == START + timedelta(seconds=1)
@@ -76,9 +76,9 @@ async def test_an_id_names_a_run(world: World) -> None:
     """Promise: the same id and input give the same run, whatever its status; nothing is done twice."""
     async with world.serving(double) as app:
         first = await app.start(double(1), id="mine")
-        assert await first.result("10s") == 2
+        assert await first.result("60s") == 2
         again = await app.start(double(1), id="mine")
-        assert await again.result("10s") == 2
+        assert await again.result("60s") == 2
     assert (await world.row("mine")).epoch == 1
 
 
@@ -98,7 +98,7 @@ async def test_ten_starts_with_one_key_are_one_run(world: World) -> None:
     async with world.serving(double) as app:
         runs = await asyncio.gather(*(app.start(double(3), key="k") for _ in range(10)))
         assert len({run.id for run in runs}) == 1
-        assert [await run.result("10s") for run in runs] == [6] * 10
+        assert [await run.result("60s") for run in runs] == [6] * 10
         apart = await asyncio.gather(*(app.start(double(3)) for _ in range(10)))
         assert len({run.id for run in apart}) == 10
 
@@ -127,10 +127,10 @@ async def test_a_delayed_start(still: World) -> None:
         assert "starts in 10 min" in (await run.view()).waiting
         await still.advance("9m")
         quick = await app.start(double(2))
-        assert await quick.result("10s") == 4
+        assert await quick.result("60s") == 4
         assert await run.status() is Status.PENDING
         await still.advance("1m")
-        assert await run.result("10s") == 2
+        assert await run.result("60s") == 2
 
 
 @pytest.mark.spec("openworkflow.O94")
@@ -143,12 +143,12 @@ async def test_result_raises_how_it_ended(world: World) -> None:
 
     async with world.serving(double, fails, waits) as app:
         run = await app.start(double(2))
-        await run.result("10s")
+        await run.result("60s")
         assert await run.result(0) == 4
         assert await (await app.get(run.id, double)).result(0) == 4
         failed = await app.start(fails())
         with pytest.raises(RunFailed, match="why") as error:
-            await failed.result("10s")
+            await failed.result("60s")
         assert (error.value.type, error.value.message) == ("ValueError", "why")
         assert await failed.wait() is Status.FAILED
         slow = await app.start(waits())
@@ -165,7 +165,7 @@ async def test_result_raises_how_it_ended(world: World) -> None:
 async def test_a_run_from_anywhere(world: World) -> None:
     """Promise: `get` needs no code: without it the result is plain data, with it typed."""
     async with world.serving(double) as app:
-        await (await app.start(double(2), id="r")).result("10s")
+        await (await app.start(double(2), id="r")).result("60s")
     elsewhere = world.app()
     assert await (await elsewhere.get("r")).result(0) == 4
     assert await (await elsewhere.get("r", double)).result(0) == 4
@@ -189,7 +189,7 @@ async def test_a_run_shows_values_to_the_outside(world: World) -> None:
     assert await run.get(RunVar[int]("nothing")) is None
     async with world.worker(app):
         await run.signal(go, 1)
-        await run.result("10s")
+        await run.result("60s")
     assert await run.get(progress) == {"page": 2}
 
 
@@ -206,7 +206,7 @@ async def test_listing(still: World) -> None:
         gone = await app.start(waits(), id="gone")
         await still.until_parked(gone)
         await gone.cancel()
-        await gone.wait("10s")
+        await gone.wait("60s")
     assert [view.id async for view in app.runs()][:3] == ["gone", "w", "d6"]
     assert [view.id async for view in app.runs(workflow="double", limit=3)] == ["d6", "d5", "d4"]
     assert [view.id async for view in app.runs(status="pending", attributes={"odd": "1"})] == ["d5", "d3", "d1"]
@@ -228,8 +228,8 @@ async def test_a_list_by_statuses_root_and_time(still: World) -> None:
     await (await app.get("d0")).cancel()
     async with still.worker(app):
         tree = await app.start(both(), id="tree")
-        await tree.result("10s")
-        await (await app.get("d2")).result("10s")
+        await tree.result("60s")
+        await (await app.get("d2")).result("60s")
 
     async def ids(**which: Any) -> list[str]:
         return [view.id async for view in app.runs(**which)]
@@ -301,7 +301,7 @@ async def test_following_a_run(world: World) -> None:
         task = asyncio.create_task(follow())
         await world.until_parked(run)
         await run.signal(go, 5)
-        assert await run.result("10s") == 8
+        assert await run.result("60s") == 8
         await asyncio.wait_for(task, 10)
     assert seen == sorted(seen)
     kinds = [kind for _, _, _, kind in seen]
@@ -331,7 +331,7 @@ async def test_following_continues_within_a_turn(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == [1, 2, 3]
+        assert await run.result("60s") == [1, 2, 3]
         whole = [event async for event in run.follow()]
         assert len({event.seq for event in whole}) < len(whole), "a turn of several events"
         for number, event in enumerate(whole):
@@ -401,7 +401,7 @@ async def test_app_start_in_a_workflow_is_refused(world: World) -> None:
     async with world.serving(work, double) as app:
         held.append(app)
         with pytest.raises(RunFailed, match=r"use start\("):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
 
 
 async def test_app_run_under_a_running_loop_is_refused() -> None:

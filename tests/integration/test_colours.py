@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -46,13 +47,13 @@ def sync_flow(text: str) -> list[str]:
 async def test_an_async_workflow_with_every_kind_of_step(world: World) -> None:
     """Promise: async steps are awaited, sync ones go through `asyncio.to_thread`: thread or process."""
     async with world.serving(async_flow) as app:
-        assert await (await app.start(async_flow("x"))).result("20s") == ["async x", "holdfast-step x thread_step", "X"]
+        assert await (await app.start(async_flow("x"))).result("60s") == ["async x", "holdfast-step x thread_step", "X"]
 
 
 async def test_a_sync_workflow_with_every_kind_of_step(world: World) -> None:
     """Promise: sync steps are plain calls, several at once through `gather`, async ones too."""
     async with world.serving(sync_flow) as app:
-        assert await (await app.start(sync_flow.call("x"))).result("20s") == [
+        assert await (await app.start(sync_flow.call("x"))).result("60s") == [
             "async x",
             "holdfast-step x thread_step",
             "holdfast-step x thread_step:1",
@@ -68,7 +69,7 @@ async def test_a_process_step_is_another_process(world: World) -> None:
         return (await asyncio.to_thread(pid_and_text, "x"))[0]
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") != os.getpid()
+        assert await (await app.start(work())).result("60s") != os.getpid()
 
 
 @pytest.mark.parametrize("how", ["kill", "exit", "hard exit", "later", "error"])
@@ -80,7 +81,7 @@ async def test_a_process_that_dies_is_a_failed_attempt(world: World, how: str) -
         return await asyncio.to_thread(ends_by, how)
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") == 3
+        assert await (await app.start(work())).result("60s") == 3
 
 
 async def test_a_process_step_declares_and_gives_up(world: World) -> None:
@@ -100,7 +101,7 @@ async def test_a_process_step_declares_and_gives_up(world: World) -> None:
         return found
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") == ["no", "never"]
+        assert await (await app.start(work())).result("60s") == ["no", "never"]
 
 
 async def test_a_process_is_ended_by_its_time_limit(world: World, tmp_path: Path) -> None:
@@ -108,15 +109,18 @@ async def test_a_process_is_ended_by_its_time_limit(world: World, tmp_path: Path
     path = tmp_path / "pid"
 
     @workflow
-    async def work() -> str:
+    async def work(limit: int) -> str:
         try:
-            await asyncio.to_thread(never_ends.options(timeout="1500ms"), str(path))
+            await asyncio.to_thread(never_ends.options(timeout=timedelta(seconds=limit)), str(path))
         except StepFailed as failed:
             return failed.type
         return ""
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("20s") == "TimeoutError"
+        for limit in (1, 4, 16):
+            assert await (await app.start(work(limit))).result("60s") == "TimeoutError"
+            if path.exists():  # else the process was not up yet: its body had no time at all
+                break
     with pytest.raises(ProcessLookupError):
         os.kill(int(path.read_text()), 0)
 
@@ -127,7 +131,7 @@ async def test_a_thread_outlives_its_time_limit_but_the_step_does_not(world: Wor
 
     @step(retry=1, timeout="30ms")
     def slow() -> int:
-        leave.wait(10)
+        leave.wait(100)
         return 1
 
     @workflow
@@ -140,7 +144,7 @@ async def test_a_thread_outlives_its_time_limit_but_the_step_does_not(world: Wor
 
     async with world.serving(work) as app:
         try:
-            assert await (await app.start(work())).result("5s") == "TimeoutError"
+            assert await (await app.start(work())).result("60s") == "TimeoutError"
         finally:
             leave.set()
 
@@ -160,7 +164,7 @@ async def test_a_sync_workflow_parks_and_replays(world: World) -> None:
         await world.until_parked(run)
         await world.until(lambda: not any("holdfast-work" in x.name for x in threading.enumerate()))
         await run.signal(go, 4)
-        assert await run.result("10s") == ["holdfast-step a thread_step", 4, "holdfast-step b thread_step:1"]
+        assert await run.result("60s") == ["holdfast-step a thread_step", 4, "holdfast-step b thread_step:1"]
     assert len(passes) == 2
 
 
@@ -194,7 +198,7 @@ async def test_a_sync_workflow_is_cancelled_and_cleans_up(world: World) -> None:
         await world.until_parked(run)
         await run.cancel("stop")
         with pytest.raises(RunCancelled):
-            await run.result("10s")
+            await run.result("60s")
     assert done[-3:] == ["undo b", "undo a", "clean"]
 
 
@@ -207,7 +211,7 @@ async def test_a_sync_step_called_directly_in_an_async_workflow_is_refused(world
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match="to_thread"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
 
 
 async def test_children_across_colours(world: World) -> None:
@@ -230,8 +234,8 @@ async def test_children_across_colours(world: World) -> None:
         return [sync_child("y"), *gather(async_child("z"))]
 
     async with world.serving(async_child, sync_child, async_parent, sync_parent) as app:
-        assert await (await app.start(async_parent())).result("10s") == "holdfast-step x thread_step"
-        assert await (await app.start(sync_parent.call())).result("10s") == ["holdfast-step y thread_step", "async z"]
+        assert await (await app.start(async_parent())).result("60s") == "holdfast-step x thread_step"
+        assert await (await app.start(sync_parent.call())).result("60s") == ["holdfast-step y thread_step", "async z"]
 
 
 async def test_a_sync_workflow_warm_or_cold_is_the_same(world: World) -> None:
@@ -248,5 +252,5 @@ async def test_a_sync_workflow_warm_or_cold_is_the_same(world: World) -> None:
         forget_programs(worker)
         await run.signal(go, 1)
         await run.signal(go, 2)
-        assert await run.result("10s") == 3
+        assert await run.result("60s") == 3
         assert await run.status() is Status.COMPLETED

@@ -34,7 +34,7 @@ async def test_a_run_past_its_deadline_never_begins(still: World) -> None:
     still.clock.advance(timedelta(hours=1))
     async with still.worker(app):
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
     assert failed.value.type == DEADLINE
     assert ran == []
 
@@ -64,8 +64,8 @@ async def test_a_deadline_wakes_the_waiting_parent(still: World) -> None:
         await still.until(lambda: still.store.get("unbegun/kid"))
     still.clock.advance(timedelta(hours=1))
     async with still.worker(children), still.worker(parents):
-        assert await begun.result("10s") == DEADLINE
-        assert await unbegun.result("10s") == DEADLINE
+        assert await begun.result("60s") == DEADLINE
+        assert await unbegun.result("60s") == DEADLINE
 
 
 @pytest.mark.spec("openworkflow.O81", "traps.B3", "openworkflow.O55")
@@ -81,7 +81,7 @@ async def test_a_deadline_caps_a_wait(still: World) -> None:
                 forget_programs(worker)
             await still.advance("1h")
             with pytest.raises(RunFailed) as failed:
-                await run.result("10s")
+                await run.result("60s")
             assert failed.value.type == DEADLINE
 
 
@@ -115,7 +115,7 @@ async def test_a_deadline_during_a_step(still: World) -> None:
         await still.until_waiting(run, "step slow")
         await still.advance("1h")
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
     assert failed.value.type == DEADLINE
     assert seen == ["stopped"]
 
@@ -135,7 +135,7 @@ async def test_a_retry_beyond_the_deadline_fails_with_the_original_error(still: 
     async with still.serving(work) as app:
         run = await app.start(work(), deadline="1h")
         with pytest.raises(RunFailed, match="the original"):
-            await run.result("10s")
+            await run.result("60s")
 
 
 @pytest.mark.spec("openworkflow.O55", "traps.B3")
@@ -172,7 +172,7 @@ async def test_no_step_begins_after_the_deadline(still: World) -> None:
     async with still.serving(work) as app:
         run = await app.start(work(), deadline="1h")
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
     assert failed.value.type == DEADLINE
     assert seen == []
 
@@ -211,7 +211,7 @@ async def test_clean_up_after_a_deadline_has_a_budget_of_its_own(still: World) -
         await still.until_waiting(run, "sleeping")
         await still.advance("10s")
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
     assert failed.value.type == DEADLINE
     assert seen == ["undo r", "clean"]
     assert not (await events(run))[-1].data.get("undone")
@@ -236,7 +236,7 @@ async def test_clean_up_after_a_deadline_is_cut_by_the_grace(still: World) -> No
         assert row.available_at == START + timedelta(hours=1, minutes=1)
         await still.advance("1m")
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
     assert failed.value.type == DEADLINE
 
 
@@ -270,7 +270,7 @@ async def test_a_child_does_not_inherit_the_deadline(still: World) -> None:
         await still.until_parked("kid")
         assert (await still.row("kid")).deadline is None
         await still.advance("1h")
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
         assert (await still.row("kid")).status is Status.RUNNING
 
 
@@ -281,4 +281,4 @@ async def test_a_deadline_in_time_changes_nothing(still: World) -> None:
         await still.until_parked(run)
         await still.advance("59m")
         await run.signal(go, 1)
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1

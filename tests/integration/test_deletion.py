@@ -47,13 +47,13 @@ async def test_a_deleted_run_is_gone_and_its_id_is_free(world: World, caplog: py
     caplog.set_level(logging.INFO, "holdfast")
     async with world.serving(shouts) as app:
         run = await app.start(shouts("a"), id="r")
-        assert await run.result("10s") == "A"
+        assert await run.result("60s") == "A"
         assert await run.delete() == 1
         for verb in (run.status, run.view, run.delete, run.result):
             with pytest.raises(RunNotFound):
                 await verb()
         again = await app.start(shouts("b"), id="r")
-        assert await again.result("10s") == "B"
+        assert await again.result("60s") == "B"
     assert [record.__dict__["run"] for record in caplog.records if record.__dict__.get("fact") == "deleted"] == ["r"]
 
 
@@ -65,7 +65,7 @@ async def test_an_open_run_is_refused(world: World) -> None:
             await run.delete()
         assert refused.value.run_id == "r"
         await run.signal(go, "on")
-        assert await run.result("10s") == "on"
+        assert await run.result("60s") == "on"
         assert await run.delete() == 1
 
 
@@ -73,13 +73,13 @@ async def test_a_tree_is_deleted_as_a_whole(world: World) -> None:
     """Promise: an open descendant keeps the tree, a child is refused by naming its root, then all go together."""
     async with world.serving(leaves_a_child, listens, shouts) as app:
         root: Run[str] = await app.start(leaves_a_child(), id="p")
-        assert await root.result("10s") == "DONE"
+        assert await root.result("60s") == "DONE"
         child = await app.get("p/child")
         with pytest.raises(RunOpen) as refused:
             await root.delete()
         assert refused.value.run_id == "p/child"
         await child.signal(go, "x")
-        await child.wait("10s")
+        await child.wait("60s")
         with pytest.raises(Conflict, match="child in the tree of p"):
             await child.delete()
         assert await root.delete() == 3
@@ -90,7 +90,7 @@ async def test_an_id_that_no_run_can_have(world: World) -> None:
     """Promise: refused before the store is asked."""
     async with world.serving(shouts) as app:
         run = await app.start(shouts("a"))
-        await run.result("10s")
+        await run.result("60s")
         run.id = "a\nb"
         with pytest.raises(InvalidId):
             await run.delete()
@@ -100,7 +100,7 @@ def test_deleting_blocks_in_sync(tmp_path: Path) -> None:
     """Promise: `holdfast.sync` has the verb, and it returns when the run is gone."""
     with blocking.App(f"sqlite:///{tmp_path / 's.db'}", workflows=[adds]) as app, app.worker():
         run = app.start(adds.call(1), id="r")
-        assert run.result("10s") == 2
+        assert run.result("60s") == 2
         assert run.delete() == 1
         with pytest.raises(RunNotFound):
             run.status()

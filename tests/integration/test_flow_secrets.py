@@ -93,9 +93,10 @@ async def test_a_result_whose_run_cannot_be_read_is_hidden_whole(monkeypatch: py
         async def damaged(run_id: str, **more: Any) -> list[Row]:
             return [] if run_id == child.id else await history(run_id, **more)
 
+        with monkeypatch.context() as patch:
+            patch.setattr(store, "history", damaged)
+            assert await results(run) == ["•••"]
         assert await results(run) == ["s-1/"]
-        monkeypatch.setattr(store, "history", damaged)
-        assert await results(run) == ["•••"]
 
 
 def test_a_secret_is_hidden_however_an_error_spells_it() -> None:

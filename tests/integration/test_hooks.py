@@ -114,7 +114,7 @@ async def test_a_hook_is_around_every_body_where_it_runs(file_world: World) -> N
     spans = Spans()
     async with file_world.serving(sums, hooks=[spans]) as app:
         run: Run[int] = await app.start(sums())
-        assert await run.result("10s") == 4
+        assert await run.result("60s") == 4
     keys = ["add", "add_in_thread", "add_within", "add_within_thread"]
     assert spans.seen == [text for key in keys for text in (f"enter {key} 1", f"leave {key}")]
     is_elsewhere = [name.startswith("holdfast-step") for name in spans.threads]
@@ -154,7 +154,7 @@ async def test_no_hook_on_replay(file_world: World) -> None:
     async with file_world.serving(twice, hooks=[spans]) as app:
         run = await app.get("r", twice)
         await run.signal(GO, 5)
-        assert await run.result("10s") == 8
+        assert await run.result("60s") == 8
     assert spans.seen == ["enter add 1", "leave add", "enter add:1 1", "leave add:1"]
 
 
@@ -302,7 +302,7 @@ def test_hooks_under_the_sync_app(tmp_path: Any) -> None:
 
     app = sync.App(f"sqlite:///{tmp_path}/store.db", workflows=[work], hooks=[spans, ear])
     with app, app.worker():
-        assert app.start(work.call(), id="r").result("10s") == 2
+        assert app.start(work.call(), id="r").result("60s") == 2
     assert spans.seen == ["enter add_in_thread 1", "leave add_in_thread"]
     told = [type(x) for x in ear.heard]
     assert {facts.RunStarted, facts.WorkerStarted, facts.WorkerStopped, facts.RunEnded} <= set(told)
@@ -358,7 +358,7 @@ async def test_a_run_that_fails_or_pauses_is_heard_by_default(world: World, capl
 
     async with world.serving(fails, pauses) as app:
         with pytest.raises(RunFailed):
-            await (await app.start(fails(), id="f")).result("10s")
+            await (await app.start(fails(), id="f")).result("60s")
         run: Run[None] = await app.start(pauses(), id="p")
         await entered.wait()
         await run.pause("look first")
@@ -394,7 +394,7 @@ async def test_a_hook_is_told_of_an_idle_thread_and_may_fail(file_world: World) 
     rests, ear = Rests(), Ear()
     async with file_world.serving(in_a_thread, hooks=[rests, ear]) as app:
         for _ in range(2):
-            assert await (await app.start(in_a_thread())).result("10s") == 2
+            assert await (await app.start(in_a_thread())).result("60s") == 2
             assert await asyncio.to_thread(rests.told.wait, 10)
             rests.told.clear()
     assert len(rests.threads) == 2

@@ -74,7 +74,7 @@ async def test_a_start_with_such_a_time_is_refused_and_leaves_nothing(still: Wor
             await app.start(plain(), id="bad", **options)
     assert await count(still) == 0
     async with still.worker(app):
-        assert await (await app.start(plain(), id="good")).result("10s") == 1
+        assert await (await app.start(plain(), id="good")).result("60s") == 1
 
 
 async def test_the_ends_of_the_calendar_are_taken_and_read(still: World) -> None:
@@ -86,16 +86,16 @@ async def test_the_ends_of_the_calendar_are_taken_and_read(still: World) -> None
     assert [(await still.row(x)).deadline for x in (far, over)] == [last, first]
     assert len([view async for view in app.runs()]) == 2
     async with still.worker(app):
-        assert await far.result("10s") == 1
+        assert await far.result("60s") == 1
         with pytest.raises(RunFailed, match="deadline"):
-            await over.result("10s")
+            await over.result("60s")
 
 
 @pytest.mark.parametrize("how", ["until far", "until long ago", "until naive", "8000y", "for ever"])
 async def test_a_sleep_that_never_ends_is_refused_in_the_workflow(still: World, how: str) -> None:
     """Promise: an error that the workflow can catch; the turn goes on."""
     async with still.serving(told_to_wait) as app:
-        assert (await (await app.start(told_to_wait(how))).result("10s")).startswith("Invalid")
+        assert (await (await app.start(told_to_wait(how))).result("60s")).startswith("Invalid")
 
 
 async def test_limits_that_never_come_are_no_limits(still: World) -> None:
@@ -146,8 +146,8 @@ async def test_a_child_whose_deadline_never_comes_has_none(still: World) -> None
         return await child()
 
     async with still.serving(child, parent) as app:
-        assert await (await app.start(parent())).result("10s") == 3
-        assert await (await app.start(child())).result("10s") == 3
+        assert await (await app.start(parent())).result("60s") == 3
+        assert await (await app.start(child())).result("60s") == 3
 
 
 def test_definitions_say_what_is_wrong_with_them() -> None:

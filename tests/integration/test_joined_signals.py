@@ -261,7 +261,7 @@ async def test_workers_are_told_after_the_commit(postgres: World, kind: str) -> 
     await async_engine.dispose()
     assert "r" in heard
     async with postgres.worker(app):
-        assert await (await app.get("r", greet)).result(timeout="20s") == "hello ann"
+        assert await (await app.get("r", greet)).result(timeout="60s") == "hello ann"
 
 
 async def test_another_database_of_django_is_refused(postgres: World) -> None:

@@ -49,7 +49,7 @@ async def test_a_worker_that_comes_back_recalls_what_was_put_off_meanwhile(still
             await still.until(lambda: other.recovery.counts.get("missing definition"))
         assert (await still.row(run)).available_at > still.clock.now()  # type: ignore[operator]
         await beat(still, holder)
-        assert await run.result("10s") == "awake"
+        assert await run.result("60s") == "awake"
 
 
 @pytest.mark.spec("stepflow.R7")
@@ -90,7 +90,7 @@ async def test_a_run_in_hand_that_is_claimed_again_is_in_hand_once(still: World)
         await still.until(lambda: began == [1, 2])
         assert (at_work, most) == ({2}, 1)
         leave.set()
-        assert await run.result("10s") == 2
+        assert await run.result("60s") == 2
         await still.until(lambda: worker.engine.busy == 0)
 
 
@@ -125,7 +125,7 @@ async def test_a_timer_of_a_run_in_hand_notices_that_the_clock_was_set_forward(s
         await worker.engine.check_held(worker.options.instance)
         await still.until(lambda: heard)
         leave.set()
-        await run.result("10s")
+        await run.result("60s")
 
 
 async def test_a_run_that_was_taken_over_while_it_was_opened_is_left_alone(

@@ -31,7 +31,7 @@ from tests.support.faults import FaultyStore
 from tests.support.stuck_thread import Thread
 from tests.support.world import World, events, open_world, types
 
-QUICK = "3s"
+QUICK = "60s"
 """Less than any wait for a body would take."""
 
 
@@ -126,7 +126,7 @@ async def test_an_end_by_grace_that_is_refused_begins_no_body_again(tmp_path: Pa
         async with world.worker(app):
             store.run, store.go = run, _ = await app.start(work()), Signal[str]("go")
             await run.cancel("stop")
-            assert await run.wait("10s") is Status.CANCELLED
+            assert await run.wait(QUICK) is Status.CANCELLED
         assert store.was_refused
         assert bodies == [1]
 
@@ -297,7 +297,7 @@ async def test_an_end_by_grace_takes_the_file_from_a_body_in_a_transaction(tmp_p
         async with world.serving(work, cancel_grace="300ms") as app:
             run = await app.start(work())
             await run.cancel("stop")
-            assert await run.wait("5s") is Status.CANCELLED
+            assert await run.wait(QUICK) is Status.CANCELLED
         end = await last(run)
         assert (end["left"], end["imposed"]) == (["tidy"], True)
         assert sql(apsw.Connection(str(world.path)), "SELECT * FROM noted") == []

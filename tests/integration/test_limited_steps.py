@@ -51,7 +51,7 @@ async def test_no_more_bodies_run_at_once_than_the_limit_allows(world: World) ->
 
     async with world.serving(one) as app:
         runs = [await app.start(one(number)) for number in range(7)]
-        assert [await run.result("10s") for run in runs] == list(range(7))
+        assert [await run.result("60s") for run in runs] == list(range(7))
     assert gauge.most == 2
 
 
@@ -70,7 +70,7 @@ async def test_steps_of_one_run_share_the_limit(world: World) -> None:
         return sum(await asyncio.gather(*(price(number) for number in range(30))))
 
     async with world.serving(many) as app:
-        assert await (await app.start(many())).result("10s") == sum(range(30))
+        assert await (await app.start(many())).result("60s") == sum(range(30))
     assert gauge.most == 3
 
 
@@ -95,7 +95,7 @@ async def test_each_key_has_its_own_places(world: World) -> None:
         return sum(await asyncio.gather(*map(price, items)))
 
     async with world.serving(both) as app:
-        assert await (await app.start(both())).result("10s") == 4
+        assert await (await app.start(both())).result("60s") == 4
         assert {limit.name for limit in await world.store.limits()} == {"customer", "region"}
     assert [gauge.most for gauge in gauges.values()] == [1, 1]
 
@@ -136,7 +136,7 @@ async def test_a_run_that_waits_is_parked_and_says_for_what(world: World) -> Non
         assert "waiting for limit api" in (await second.view()).waiting
         assert not attempts
         await first.cancel()
-        assert await second.result("10s") == 1
+        assert await second.result("60s") == 1
     assert attempts == [1]
 
 
@@ -168,7 +168,7 @@ async def test_a_step_that_may_not_wait_raises_limit_reached(world: World) -> No
     async with world.serving(holder, impatient) as app:
         first = await app.start(holder())
         await begun.wait()
-        assert await (await app.start(impatient())).result("10s") == "price LimitReached"
+        assert await (await app.start(impatient())).result("60s") == "price LimitReached"
         await first.cancel()
 
 
@@ -209,7 +209,7 @@ async def test_a_cancelled_waiter_leaves_the_line(world: World) -> None:
         await world.until(waits)
         await second.cancel()
         with pytest.raises(RunCancelled):
-            await second.result("10s")
+            await second.result("60s")
 
         async def has_left() -> bool:
             return not await world.store.places_of(second.id)
@@ -236,7 +236,7 @@ async def test_every_attempt_waits_anew(world: World) -> None:
 
     async with world.serving(work) as app:
         runs = [await app.start(work(name)) for name in "ab"]
-        assert [await run.result("10s") for run in runs] == ["a", "b"]
+        assert [await run.result("60s") for run in runs] == ["a", "b"]
     assert sorted(seen) == ["a"] * 3 + ["b"] * 3
 
 
@@ -257,8 +257,8 @@ async def test_retry_after_quiets_the_limit_and_is_no_failed_attempt(world: Worl
 
     async with world.serving(work) as app:
         first = await app.start(work("a"))
-        assert await first.result("10s") == "a"
-        assert await (await app.start(work("b"))).result("10s") == "b"
+        assert await first.result("60s") == "a"
+        assert await (await app.start(work("b"))).result("60s") == "b"
     types = [event.type for event in await events(first)]
     assert "held_back" in types
     assert "attempt_failed" not in types
@@ -281,7 +281,7 @@ async def test_retry_after_a_limit_of_another_step_is_refused(world: World) -> N
         return ""
 
     async with world.serving(work) as app:
-        said = await (await app.start(work())).result("10s")
+        said = await (await app.start(work())).result("60s")
     assert "does not use that limit" in said
 
 
@@ -307,8 +307,8 @@ async def test_a_key_that_cannot_be_computed_fails_the_step(world: World) -> Non
             return error.message
 
     async with world.serving(work) as app:
-        assert "could not be computed: KeyError" in await (await app.start(work("raise"))).result("10s")
-        assert "NoneType" in await (await app.start(work("none"))).result("10s")
+        assert "could not be computed: KeyError" in await (await app.start(work("raise"))).result("60s")
+        assert "NoneType" in await (await app.start(work("none"))).result("60s")
 
 
 async def test_two_limits_of_one_name_are_refused_before_serving(world: World) -> None:

@@ -45,10 +45,10 @@ async def ticks(count: int) -> int:
 async def test_exactly_the_limit_passes(world: World) -> None:
     """Promise: 1000 attempts complete, live and replayed; one more fails the run at once, without running it."""
     async with world.serving(ticks) as app:
-        assert await (await app.start(ticks(1000))).result("20s") == 1000
+        assert await (await app.start(ticks(1000))).result("60s") == 1000
         run = await app.start(ticks(1001))
         with pytest.raises(RunFailed, match="1000") as failed:
-            await run.result("20s")
+            await run.result("60s")
         assert LIMIT in failed.value.type
         assert [x.type for x in await events(run)].count("done") == 1000
 
@@ -72,10 +72,10 @@ async def test_attempts_of_all_kinds_count(world: World) -> None:
         return "ok"
 
     async with world.serving(work, child, step_limit=10) as app:
-        assert await (await app.start(work(2))).result("10s") == "ok"
+        assert await (await app.start(work(2))).result("60s") == "ok"
         run = await app.start(work(4))
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
         assert LIMIT in failed.value.type
         assert "retry" not in [x.type for x in await events(run)]
 
@@ -109,10 +109,10 @@ async def test_one_more_of_any_kind_is_too_much(world: World, kind: str) -> None
 
     spare = 1 if kind == "retry" else 0
     async with world.serving(work, child, step_limit=4) as app:
-        assert await (await app.start(work(3 - spare))).result("10s") == "ok"
+        assert await (await app.start(work(3 - spare))).result("60s") == "ok"
         run = await app.start(work(4 - spare))
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
         assert LIMIT in failed.value.type
 
 
@@ -130,7 +130,7 @@ async def test_the_author_cannot_catch_the_limit(world: World) -> None:
 
     async with world.serving(work, step_limit=5) as app:
         run = await app.start(work())
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
 
 
 async def test_a_workflow_has_a_limit_of_its_own(world: World) -> None:
@@ -138,11 +138,11 @@ async def test_a_workflow_has_a_limit_of_its_own(world: World) -> None:
     few = workflow(step_limit=2, name="few")(_ticks)
     many = workflow(step_limit=None, name="many")(_ticks)
     async with world.serving(few, many, ticks, step_limit=3) as app:
-        assert await (await app.start(few(2))).result("10s") == 2
-        assert await (await app.start(many(9))).result("10s") == 9
+        assert await (await app.start(few(2))).result("60s") == 2
+        assert await (await app.start(many(9))).result("60s") == 9
         for call in (few(3), ticks(4)):
             with pytest.raises(RunFailed) as failed:
-                await (await app.start(call)).result("10s")
+                await (await app.start(call)).result("60s")
             assert LIMIT in failed.value.type
 
 
@@ -162,10 +162,10 @@ async def test_an_each_counts_as_one(world: World) -> None:
 
     async with world.serving(work, child, step_limit=4) as app:
         run = await app.start(work(2))
-        assert await run.result("10s") == 2
+        assert await run.result("60s") == 2
         for call in (work(3), work(1, 2)):
             with pytest.raises(RunFailed) as failed:
-                await (await app.start(call)).result("10s")
+                await (await app.start(call)).result("60s")
             assert LIMIT in failed.value.type
 
 
@@ -217,7 +217,7 @@ async def test_signals_are_carried_over(world: World) -> None:
     async with world.worker(app):
         for number in (3, 4):
             await run.signal(go, number)
-        assert await run.result("10s") == [0, 1, 2, 3, 4]
+        assert await run.result("60s") == [0, 1, 2, 3, 4]
 
 
 async def test_it_can_continue_as_another_workflow(world: World) -> None:
@@ -233,7 +233,7 @@ async def test_it_can_continue_as_another_workflow(world: World) -> None:
 
     async with world.serving(first, second) as app:
         run = await app.start(first(1))
-        assert await run.result("10s") == "second 2 second"
+        assert await run.result("60s") == "second 2 second"
     assert (await world.row(run)).workflow == "second"
 
 
@@ -260,10 +260,10 @@ async def test_time_and_chance_replay(world: World, caplog: pytest.LogCaptureFix
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, 1)
-        await run.result("10s")
+        await run.result("60s")
         other = await app.start(work(), id="other")
         await other.signal(go, 1)
-        assert (await other.result("10s"))[2] != passes[0][2], "another run, other chance"
+        assert (await other.result("60s"))[2] != passes[0][2], "another run, other chance"
     assert passes[0] == passes[1]
     said = [record for record in caplog.records if record.name == "holdfast.run" and record.__dict__.get("run") == "r"]
     assert [record.getMessage() for record in said] == ["said once", "said at the end"]
@@ -279,7 +279,7 @@ async def test_a_call_that_is_never_awaited_fails_the_run_by_its_line(world: Wor
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match=r"never awaited: tick at .*test_limits\.py:\d+.*await"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
 
 
 @pytest.mark.parametrize("what", ["open", "thread"])
@@ -295,4 +295,4 @@ async def test_io_in_a_workflow_body_is_refused(world: World, what: str) -> None
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match="step"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")

@@ -70,7 +70,7 @@ async def test_a_signal_that_no_worker_has_taken_is_told(still: World) -> None:
     told = "waiting for signal approved (1 message has arrived; no worker is live. Start one: holdfast worker)"
     assert (await run.view()).waiting == told
     async with still.worker(app):
-        assert await run.result("10s")
+        assert await run.result("60s")
 
 
 async def test_an_attempt_has_one_number(still: World) -> None:
@@ -80,6 +80,6 @@ async def test_an_attempt_has_one_number(still: World) -> None:
     async with still.worker(app, id="w2", ttl=LEASE) as worker:
         await still.beat(worker)
         with pytest.raises(RunFailed, match="step pack failed after 2 attempts: ValueError: no boxes"):
-            await (await app.get("r")).result("10s")
+            await (await app.get("r")).result("60s")
     line = (await read_story(await app.client(), "r")).line
     assert [(x.attempt, x.outcome) for x in line.entries if x.kind == "step"] == [(1, "cut off"), (2, "failed")]

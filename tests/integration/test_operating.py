@@ -83,7 +83,7 @@ async def test_a_pause_waits_for_the_body_and_counts_nothing_unstarted(world: Wo
         assert "look first" in (await run.view()).waiting
         assert attempts == []
         await run.resume()
-        assert await run.result("10s") == ["first", "second"]
+        assert await run.result("60s") == ["first", "second"]
         assert attempts == [1]
         assert gate.runs == 1
         with pytest.raises(RunFinished, match="resume was refused"):
@@ -130,7 +130,7 @@ async def test_operators_on_what_is_not_there_or_over(world: World) -> None:
     async with world.serving(listens_once) as app:
         run = await app.start(listens_once())
         await run.signal(go, "done")
-        assert await run.result("10s") == "done"
+        assert await run.result("60s") == "done"
         with pytest.raises(RunFinished, match="has completed: kill was refused"):
             await run.kill()
         ghost: Run[Any] = ClientRun(await app.client(), "nobody", None)
@@ -157,7 +157,7 @@ async def test_an_operator_cut_off_in_the_middle_blocks_nobody(still: World) -> 
         await still.beat(worker)
         await run.signal(go, "on")
         await still.nudge()
-        assert await run.result("10s") == "on"
+        assert await run.result("60s") == "on"
 
 
 async def test_messages_between_runs_are_sent_exactly_once(still: World) -> None:
@@ -192,9 +192,9 @@ async def test_messages_between_runs_are_sent_exactly_once(still: World) -> None
     still.clock.advance(60)
     async with still.worker(app) as other:
         await still.beat(other)
-        await run.result("10s")
-        assert await hearer.result("10s") == len(LARGE)
-        first, second = await listener.result("10s")
+        await run.result("60s")
+        assert await hearer.result("60s") == len(LARGE)
+        first, second = await listener.result("60s")
         assert (len(first), second) == (len(LARGE), "none")
     assert (await types(listener)).count("signal") == 1
 
@@ -211,7 +211,7 @@ async def test_the_verbs_of_a_child_that_belong_to_clients(world: World) -> None
                 await getattr(child, name)()
             except NotAllowedHere as error:
                 said.append(str(error).partition(" ")[0])
-        calls: list[Coroutine[Any, Any, Any]] = [child.get(shown), child.result("1s")]
+        calls: list[Coroutine[Any, Any, Any]] = [child.get(shown), child.result("60s")]
         for call in calls:
             try:
                 await call
@@ -225,7 +225,7 @@ async def test_the_verbs_of_a_child_that_belong_to_clients(world: World) -> None
         return [*said, await child.result()]
 
     async with world.serving(parent, listens_once) as app:
-        said = await (await app.start(parent())).result("10s")
+        said = await (await app.start(parent())).result("60s")
     refused = ["wait", "status", "view", "kill", "delete", "pause", "resume", "retry", "get"]
     assert said == [*(f"run.{name}()" for name in refused), "inside", "run.follow()", "from the parent"]
 
@@ -243,7 +243,7 @@ async def test_a_parent_cancels_its_child(world: World) -> None:
             return str(error)
 
     async with world.serving(parent, listens_once) as app:
-        said = await (await app.start(parent())).result("10s")
+        said = await (await app.start(parent())).result("60s")
         assert "not needed" in said
         assert await (await app.get("child")).status() is Status.CANCELLED
 
@@ -267,7 +267,7 @@ async def test_a_large_shown_value_travels_as_a_blob(world: World) -> None:
         assert (stored[0], len(stored[1])) == (b"null", 64)
         forget_programs(worker)
         await run.signal(go, "x")
-        assert await run.result("10s") == 2 * len(LARGE)
+        assert await run.result("60s") == 2 * len(LARGE)
     assert await run.get(shown) == LARGE
 
 
@@ -289,7 +289,7 @@ async def test_idempotency_keys(world: World) -> None:
             continue_as(work(left - 1))
 
     async with world.serving(work) as app:
-        await (await app.start(work(1))).result("10s")
+        await (await app.start(work(1))).result("60s")
     assert len(keys) == 8
     assert keys[0::2] == keys[1::2], "stable over attempts"
     assert len(set(keys)) == 4, "different by step, and by life of the run"
@@ -326,7 +326,7 @@ async def test_one_line_for_each_thing_that_happens(still: World, caplog: pytest
     gate.leave.set()
     async with still.worker(app, id="three") as other:
         await still.beat(other)
-        await run.result("10s")
+        await run.result("60s")
     assert [event for event, _, _ in told(caplog, "r")] == ["taken over", "step started", "step ended", "finished"]
     assert {(worker, epoch) for _, worker, epoch in told(caplog, "r")} == {("three", 3)}
 
@@ -357,7 +357,7 @@ async def test_what_a_leaving_worker_says(world: World, caplog: pytest.LogCaptur
     assert [event for event, _, _ in told(caplog, "r")] == ["claimed", "step started", "step ended", "released"]
     async with world.worker(app):
         with pytest.raises(RunFailed, match="why"):
-            await (await app.get("r", work)).result("10s")
+            await (await app.get("r", work)).result("60s")
     [finished] = [x for x in caplog.records if vars(x).get("fact") == "finished"]
     assert (finished.levelno, "ValueError: why" in finished.getMessage()) == (logging.ERROR, True)
     assert [x.type for x in await events(run)].count("done") == 2

@@ -32,7 +32,7 @@ async def test_parallel_steps_run_concurrently_and_are_journaled_one_by_one(worl
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == [10, 20, 30]
+        assert await run.result("60s") == [10, 20, 30]
     done = [event.data["key"] for event in await events(run) if event.type == "done"]
     assert sorted(done) == ["meet", "meet:1", "meet:2"]
 
@@ -67,7 +67,7 @@ async def test_after_a_crash_only_what_was_in_flight_runs_again(still: World) ->
     hang = False
     async with still.worker(app) as worker:
         await still.beat(worker)
-        assert await run.result("10s") == ["a", "slow", "c"]
+        assert await run.result("60s") == ["a", "slow", "c"]
     assert seen == ["a 1", "slow 1", "c 1", "slow 2"]
 
 
@@ -88,7 +88,7 @@ async def test_a_failing_branch_does_not_throw_away_its_siblings(world: World) -
         return list(await asyncio.gather(branch("a"), branch("shaky"), branch("c")))
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == ["a", "shaky", "c"]
+        assert await (await app.start(work())).result("60s") == ["a", "shaky", "c"]
     assert sorted(seen) == ["a", "c", "shaky", "shaky", "shaky"]
 
 
@@ -113,7 +113,7 @@ async def test_a_retry_comes_due_while_another_body_runs(world: World) -> None:
         return list(await asyncio.gather(slow(), shaky()))
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [1, 3]
+        assert await (await app.start(work())).result("60s") == [1, 3]
 
 
 async def test_a_timer_comes_due_while_a_body_runs(still: World) -> None:
@@ -151,7 +151,7 @@ async def test_a_timer_comes_due_while_a_body_runs(still: World) -> None:
             await asyncio.wait_for(entered.wait(), PATIENCE)
             entered.clear()
             await still.advance("30ms")
-        assert await run.result("10s") == ["timeout", "slept"]
+        assert await run.result("60s") == ["timeout", "slept"]
     assert stopped == [1, 1]
 
 
@@ -179,7 +179,7 @@ async def test_a_message_is_taken_while_a_body_runs(world: World) -> None:
         run = await app.start(work())
         await world.until_waiting(run, "signal go")
         await run.signal(go, 6)
-        assert await run.result("10s") == 6
+        assert await run.result("60s") == 6
 
 
 @pytest.mark.spec("traps.B4")
@@ -209,7 +209,7 @@ async def test_what_is_in_flight_at_the_end_is_stopped_and_named(world: World) -
     async with world.serving(work) as app:
         run = await app.start(work())
         with pytest.raises(RunFailed, match="no"):
-            await run.result("10s")
+            await run.result("60s")
     assert stopped == ["slow"]
 
 
@@ -240,7 +240,7 @@ async def test_an_outcome_that_comes_after_the_end_is_nobodys(world: World) -> N
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await run.wait("10s")
+        await run.wait("60s")
         await over.wait()
     *others, last = await events(run)
     assert (last.type, last.data["left"]) == ("failed", ["stubborn"])
@@ -273,7 +273,7 @@ async def test_a_body_stopped_before_its_first_line_holds_nothing_up(world: Worl
     async with world.serving(work) as app:
         for _ in range(5):
             with pytest.raises(RunFailed):
-                await (await app.start(work())).result("2s")
+                await (await app.start(work())).result("60s")
 
 
 async def test_each_bounds_its_fan_out(world: World) -> None:
@@ -296,7 +296,7 @@ async def test_each_bounds_its_fan_out(world: World) -> None:
         return await each(square, range(30), limit=4)
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [n * n for n in range(30)]
+        assert await (await app.start(work())).result("60s") == [n * n for n in range(30)]
     assert most <= 4
     assert sorted(calls) == list(range(30))
 
@@ -321,10 +321,10 @@ async def test_steps_that_end_together_are_one_turn(world: World) -> None:
 
     async with world.serving(some, all_of) as app:
         run = await app.start(some(200))
-        assert await run.result("10s") == 0
+        assert await run.result("60s") == 0
         assert (await events(run))[-1].ordinal <= 4 + 2
         run = await app.start(all_of(50))
-        assert await run.result("10s") == 49
+        assert await run.result("60s") == 49
         assert (await events(run))[-1].ordinal <= 4
 
 
@@ -348,7 +348,7 @@ async def test_each_stops_at_the_first_failure(world: World) -> None:
         return ""
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == "three"
+        assert await (await app.start(work())).result("60s") == "three"
     assert len(calls) < 10
 
 
@@ -384,5 +384,5 @@ async def test_branches_replay_in_the_recorded_order(world: World) -> None:
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, 1)
-        assert await run.result("10s") == order[0]
+        assert await run.result("60s") == order[0]
     assert order[0] == order[1]

@@ -28,10 +28,10 @@ async def test_pause_and_resume(world: World) -> None:
         await run.signal(go, 5)
         other = await app.start(waits())
         await other.signal(go, 1)
-        await other.result("10s")
+        await other.result("60s")
         assert await run.status() is Status.PAUSED
         await run.resume()
-        assert await run.result("10s") == 5
+        assert await run.result("60s") == 5
     paused = next(x.data for x in await events(run) if x.type == "paused")
     assert paused["actor"]
 
@@ -65,7 +65,7 @@ async def test_a_running_run_is_paused_at_its_next_quiet_moment(world: World) ->
         await world.until_status(run, "paused")
         assert seen == ["first"]
         await run.resume()
-        assert await run.result("10s") == "end"
+        assert await run.result("60s") == "end"
     assert seen == ["first", "second"]
 
 
@@ -90,7 +90,7 @@ async def test_resume_of_a_run_that_goes_on_disturbs_nothing(world: World) -> No
         await entered.wait()
         await run.resume()
         leave.set()
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1
     assert ran == [1]
     assert (await world.row(run)).epoch == 1
 
@@ -104,7 +104,7 @@ async def test_a_pending_run_can_be_paused(world: World) -> None:
     async with world.worker(app):
         await run.signal(go, 3)
         await run.resume()
-        assert await run.result("10s") == 3
+        assert await run.result("60s") == 3
 
 
 async def test_a_paused_run_can_be_cancelled_and_killed(world: World) -> None:
@@ -122,4 +122,4 @@ async def test_a_paused_run_can_be_cancelled_and_killed(world: World) -> None:
         await run.cancel("while paused")
         if await run.status() is Status.PAUSED:
             await run.resume()
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED

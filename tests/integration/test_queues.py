@@ -19,7 +19,7 @@ from holdfast.queues.rulebook import declare_queues, settle_queues
 from holdfast.testing import Sim
 from tests.support.world import World
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 begun: Counter[str] = Counter()
 most: Counter[str] = Counter()
 order: list[str] = []

@@ -90,7 +90,7 @@ async def test_resources_are_opened_once_and_closed_in_reverse(world: World) -> 
         assert sorted(said) == ["lamp opened", "pool opened"]
         opened = list(said)
         for _ in range(3):
-            assert await (await app.start(outer())).result("10s") == (3, "light")
+            assert await (await app.start(outer())).result("60s") == (3, "light")
         assert said == opened
     assert said[2:] == [text.replace("opened", "closed") for text in reversed(opened)]
 
@@ -119,9 +119,9 @@ async def test_a_resource_nobody_names_is_given_to_the_app(world: World) -> None
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match=r"hidden.*App\(resources=\[…\]\)"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
     async with world.serving(work, resources=[hidden]) as app:
-        assert await (await app.start(work())).result("10s") == "found"
+        assert await (await app.start(work())).result("60s") == "found"
     assert said == ["hidden opened"]
 
 
@@ -130,7 +130,7 @@ async def test_a_resource_is_replaced_in_tests(world: World) -> None:
     app = world.app(alone)
     app.replace(pool, {"size": 20})
     async with world.worker(app):
-        assert await (await app.start(alone())).result("10s") == 40
+        assert await (await app.start(alone())).result("60s") == 40
     assert said == []
 
 
@@ -143,7 +143,7 @@ async def test_a_resource_in_the_wrong_place_says_where_it_belongs(world: World)
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match="Ask for it in a step"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
     with pytest.raises(NotInRun, match="resource pool"):
         pool()
     with pytest.raises(DefinitionError, match=r"test_resources\.py:\d+: @resource decorates a generator"):
@@ -163,7 +163,7 @@ async def test_a_failing_teardown_keeps_nobody_from_closing(world: World) -> Non
 
     async def serve() -> None:
         async with world.worker(app):
-            assert await (await app.start(alone())).result("10s") == 6
+            assert await (await app.start(alone())).result("60s") == 6
 
     with pytest.raises(OSError, match="cannot close"):
         await serve()
@@ -217,7 +217,7 @@ async def test_a_steps_own_blobs(world: World) -> None:
         return await read(await keep())
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [2000, 499_500, 0]
+        assert await (await app.start(work())).result("60s") == [2000, 499_500, 0]
 
 
 async def test_blobs_and_heartbeats_belong_into_steps(world: World) -> None:
@@ -234,7 +234,7 @@ async def test_blobs_and_heartbeats_belong_into_steps(world: World) -> None:
     async with world.serving(keeps, beats) as app:
         for call in (keeps(), beats()):
             with pytest.raises(RunFailed, match="is for the body of a step"):
-                await (await app.start(call)).result("10s")
+                await (await app.start(call)).result("60s")
     with pytest.raises(NotInRun, match="put_blob"):
         await put_blob(b"x")
     with pytest.raises(NotInRun, match="heartbeat"):
@@ -257,7 +257,7 @@ async def test_a_blob_that_is_not_there(world: World) -> None:
         return ""
 
     async with world.serving(work) as app:
-        assert (await (await app.start(work())).result("10s")).endswith("BlobNotFound")
+        assert (await (await app.start(work())).result("60s")).endswith("BlobNotFound")
 
 
 @step(executor="process")
@@ -284,6 +284,6 @@ async def test_a_process_of_its_own_has_no_worker(world: World) -> None:
         return said
 
     async with world.serving(work) as app:
-        first, second = await (await app.start(work())).result("20s")
+        first, second = await (await app.start(work())).result("60s")
     assert first.startswith("1 <resource lamp")
     assert second.startswith("1 heartbeat() needs the worker")

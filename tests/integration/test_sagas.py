@@ -63,7 +63,7 @@ async def test_completed_steps_are_undone_in_reverse(world: World, shop: Shop) -
     async with world.serving(work) as app:
         run = await app.start(work())
         with pytest.raises(RunFailed, match="broken"):
-            await run.result("10s")
+            await run.result("60s")
     assert shop.done == ["book a", "book b", "book broken", "book broken", "undo B b", "undo A a"]
     assert not (await events(run))[-1].data.get("undone")
 
@@ -79,7 +79,7 @@ async def test_a_saga_that_ends_well_undoes_nothing(world: World, shop: Shop) ->
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
     assert shop.done == ["book a"]
     assert not (await events(run))[-1].data.get("undone")
 
@@ -98,7 +98,7 @@ async def test_an_inner_saga_belongs_to_the_outer_one(world: World, shop: Shop) 
             raise ValueError("now")
 
     async with world.serving(work) as app:
-        await (await app.start(work())).wait("10s")
+        await (await app.start(work())).wait("60s")
     assert shop.done[4:] == ["undo D d", "undo C c", "undo B b", "undo A a"]
 
 
@@ -118,7 +118,7 @@ async def test_an_inner_saga_that_fails_is_undone_alone(world: World, shop: Shop
         return "ok"
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == "ok"
+        assert await (await app.start(work())).result("60s") == "ok"
     assert shop.done == ["book a", "book b", "undo B b", "book instead"]
 
 
@@ -137,7 +137,7 @@ async def test_a_failing_undo_does_not_stop_the_others(world: World, shop: Shop)
     async with world.serving(work, step_retry=Retry(2, first="1ms")) as app:
         run = await app.start(work())
         with pytest.raises(RunFailed) as failed:
-            await run.result("10s")
+            await run.result("60s")
     assert failed.value.type == "CompensationFailed"
     assert "why it began" in failed.value.message
     assert "will not come off" in failed.value.message
@@ -165,7 +165,7 @@ async def test_a_cancel_undoes(world: World, shop: Shop, cold: bool) -> None:
             forget_programs(worker)
         await run.cancel("stop")
         with pytest.raises(RunCancelled):
-            await run.result("10s")
+            await run.result("60s")
     assert shop.done == ["book a", "book b", "undo B b", "undo A a"]
 
 
@@ -192,7 +192,7 @@ async def test_undo_survives_crashes_and_happens_once(still: World, shop: Shop) 
     shop.hang = None
     async with still.worker(app) as worker:
         await still.beat(worker)
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
     assert shop.done == ["book a", "book b", *["undo B b"] * 4, "undo A a"]
 
 
@@ -227,7 +227,7 @@ async def test_a_step_in_flight_that_took_effect_is_undone(world: World) -> None
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
     assert done == ["slow took effect", "undo late"]
 
 
@@ -258,7 +258,7 @@ async def test_a_cancelled_step_in_flight_that_took_effect_is_undone(world: Worl
         run = await app.start(work())
         await entered.wait()
         await run.cancel("stop")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
     assert done == ["took effect", "undo late"]
 
 
@@ -312,7 +312,7 @@ async def test_a_step_that_lands_while_it_is_given_up_has_one_outcome(world: Wor
         run = await app.start(work())
         await world.until_waiting(run, "slow")
         await run.cancel("stop")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
     assert done == ([] if is_broken else ["undo late"])
 
 
@@ -328,7 +328,7 @@ async def test_undo_of_parallel_steps_is_in_reverse_of_completion(world: World, 
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await run.wait("10s")
+        await run.wait("60s")
     completed = [x.data["key"] for x in await events(run) if x.type == "done" and x.data["key"].startswith("book")]
     names = {"book": "A a", "book:1": "B b", "book:2": "C c"}
     assert shop.done[3:] == [f"undo {names[key]}" for key in reversed(completed)]

@@ -19,7 +19,8 @@ from holdfast.adapters.telemetry.logs import logged
 from holdfast.client import schedules
 from holdfast.client.client import Client
 from holdfast.client.inspect.findings import store_findings
-from holdfast.errors import InvalidInput, InvalidSchedule, StoreUnavailable
+from holdfast.core.schedule import Overlap
+from holdfast.errors import InvalidId, InvalidInput, InvalidSchedule, StoreUnavailable
 from holdfast.ports.runs import Filter
 from holdfast.ports.schedules import Move
 from holdfast.ports.store import Store
@@ -27,6 +28,7 @@ from holdfast.schedules.due import declare, fire_due
 from holdfast.testing import Sim
 from holdfast.testing.conformance.world import World as StoreWorld
 from holdfast.testing.virtual_loop import at_once
+from tests.support.faults import FaultyStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -278,6 +280,36 @@ async def test_no_slot_twice_and_none_lost_whatever_crashes(store: Any, rng: ran
     await StoreWorld(store, clock).verify()
 
 
+@pytest.mark.parametrize("overlap", ["skip", "allow", "buffer_all", "cancel"])
+async def test_a_trigger_is_repeated_with_its_id_after_a_lost_answer(store: Any, overlap: Overlap) -> None:
+    """Promise: however often it is called with the id, also while its own run is open, one run starts; none counts as
+    skipped."""
+    faulty = FaultyStore(store)
+    async with App(store=faulty.store, workflows=[quick]) as app:
+        handle = await app.schedule(Schedule("s", quick("x"), every="1d", overlap=overlap))
+        faulty.fail("move_schedule", faulty.calls["move_schedule"] + 1, mode="answer lost")
+        with pytest.raises(StoreUnavailable):
+            await handle.trigger(id="mail-17")
+        store.clock.advance(timedelta(seconds=1))
+        again = await handle.trigger(id="mail-17")
+        assert again.id == "s@trigger:mail-17"
+        assert (await handle.trigger(id="mail-17")).id == again.id
+        assert await runs_of(store) == [again.id]
+        assert (await handle.view()).skipped == 0
+
+
+@pytest.mark.parametrize(
+    ("mark", "says"), [("", "id of a trigger: '' is empty"), ("a\nb", "control character"), ("x" * 250, "260 bytes")]
+)
+async def test_an_invalid_id_of_a_trigger_starts_nothing(mark: str, says: str) -> None:
+    """Promise: refused with what is wrong; nothing is written."""
+    async with App("memory://", workflows=[quick]) as app:
+        handle = await app.schedule(Schedule("s", quick(), every="1h"))
+        with pytest.raises(InvalidId, match=says):
+            await handle.trigger(id=mark)
+        assert [run async for run in app.runs()] == []
+
+
 async def test_one_worker_at_a_time_has_the_duty(store: Any) -> None:
     """Promise: the second leaves what is due to the first, until that has been silent for ten seconds. With nothing
     due, nobody writes."""
@@ -351,13 +383,13 @@ def test_plain_code_and_a_real_clock(tmp_path: Path) -> None:
     with sync.App(f"sqlite:///{tmp_path}/s.db", workflows=[quick]) as app, app.worker():
         handle = app.schedule(Schedule("beat", quick("x"), every="1s", times=1))
         assert [view.name for view in app.schedules()] == ["beat"]
-        assert app.get_schedule("beat", quick).trigger().result("10s") == "x"
+        assert app.get_schedule("beat", quick).trigger().result("60s") == "x"
         with pytest.raises(Conflict, match="starts workflow 'quick'"):
             app.get_schedule("beat", slow)
         until = time.monotonic() + 20
         while not (view := handle.view()).fired:
             assert time.monotonic() < until, "it was not fired"
-        assert app.get(view.last_run, quick).result("10s") == "x"
+        assert app.get(view.last_run, quick).result("60s") == "x"
         handle.remove()
         with pytest.raises(ScheduleNotFound):
             app.get_schedule("beat")

@@ -124,7 +124,7 @@ def test_what_is_not_a_call_of_a_workflow_says_what_it_is(door: str) -> None:
 async def test_runs_are_found_by_several_statuses_and_by_their_root(world: World) -> None:
     app = world.app(hello, parent)
     async with world.worker(app):
-        await (await app.start(parent("x"), id="p")).result(timeout="20s")
+        await (await app.start(parent("x"), id="p")).result(timeout="60s")
         waiting = await app.start(hello("z"), id="later", delay="1d")
 
         async def ids(**options: Any) -> set[str]:

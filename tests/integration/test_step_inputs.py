@@ -54,7 +54,7 @@ async def replayed(world: World, call: Any) -> str:
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, True)
-        await run.wait(timeout="20s")
+        await run.wait(timeout="60s")
         return str((await run.status()).value)
 
 

@@ -51,7 +51,7 @@ async def test_only_the_failed_step_is_tried_again(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == 3
+        assert await run.result("60s") == 3
     assert seen == ["fine", "shaky", "shaky", "shaky", "shaky"]
     failed = [event.data for event in await events(run) if event.type == "attempt_failed"]
     assert [x["attempt"] for x in failed] == [1, 2, 3]
@@ -80,7 +80,7 @@ async def test_each_key_has_its_own_budget(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == ["fails ValueError a 3", "fails ValueError b 3"]
+        assert await run.result("60s") == ["fails ValueError a 3", "fails ValueError b 3"]
     assert tries == ["a"] * 3 + ["b"] * 3
     found = await types(run)
     assert [found.count(kind) for kind in ("step", "attempt_failed", "attempt", "step_failed")] == [2, 4, 4, 2]
@@ -113,7 +113,7 @@ async def test_the_author_sees_only_the_last_failure_and_it_is_memoised(world: W
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, True)
-        assert await run.result("10s") == "try 3"
+        assert await run.result("60s") == "try 3"
     assert tries == [1, 2, 3]
     assert caught == ["try 3", "try 3"]
 
@@ -155,7 +155,7 @@ async def test_retries_can_be_unlimited_or_none(world: World) -> None:
         return found
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [30, 1, 2]
+        assert await (await app.start(work())).result("60s") == [30, 1, 2]
     assert tries == {"unlimited": 30, "once": 1, "two": 2}
 
 
@@ -181,7 +181,7 @@ async def test_the_default_policy_waits_from_one_second_doubling_to_a_hundred(st
             waits.append((doing.until - still.clock.now()).total_seconds())
             await still.advance(doing.until - still.clock.now())
         with pytest.raises(RunFailed, match="after 10 attempt"):
-            await run.result("10s")
+            await run.result("60s")
     full = [1, 2, 4, 8, 16, 32, 64, 100, 100]
     assert all(whole / 2 <= wait <= whole for wait, whole in zip(waits, full, strict=True))
 
@@ -204,7 +204,7 @@ async def test_the_app_sets_the_policy_of_bare_steps(world: World) -> None:
                 continue
 
     async with world.serving(work, step_retry=Retry(3, first="1ms")) as app:
-        await (await app.start(work())).result("10s")
+        await (await app.start(work())).result("60s")
     assert tries == ["app"] * 3 + ["call"] * 2
 
 
@@ -228,7 +228,7 @@ async def test_retry_after_is_the_least_wait(still: World) -> None:
         row = await still.until_parked(run)
         assert row.available_at == still.clock.now() + timedelta(hours=1)
         await still.advance("1h")
-        assert await run.result("10s") == 2
+        assert await run.result("60s") == 2
 
 
 async def test_permanent_ends_the_step_at_once(world: World) -> None:
@@ -249,7 +249,7 @@ async def test_permanent_ends_the_step_at_once(world: World) -> None:
         return ""
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == "Permanent: bad request after 1"
+        assert await (await app.start(work())).result("60s") == "Permanent: bad request after 1"
     assert tries == [1]
 
 
@@ -279,7 +279,7 @@ async def test_a_retry_beside_a_sleep_wakes_the_run(still: World) -> None:
         await still.until(lambda: tries == [1, 2])
         assert (await still.until_parked(run)).available_at == START + timedelta(hours=3)
         await still.advance("3h")
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1
 
 
 @pytest.mark.spec("openworkflow.O14", "traps.A9", "traps.B6", "openworkflow.O77")
@@ -311,5 +311,5 @@ async def test_a_crash_costs_no_budget(still: World) -> None:
         still.clock.advance(16)
     async with still.worker(app) as worker:
         await still.beat(worker)
-        assert await run.result("10s") == 4
+        assert await run.result("60s") == 4
     assert seen == [1, 2, 3, 4]

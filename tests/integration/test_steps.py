@@ -51,7 +51,7 @@ async def test_a_run_is_its_steps_in_order(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work("a"), id="in-order")
-        assert await run.result("10s") == ["aa", "bb", "cc"]
+        assert await run.result("60s") == ["aa", "bb", "cc"]
     assert seen == ["a", "b", "c"]
     assert persisted == [0, 1, 2]
     found = await types(run)
@@ -85,7 +85,7 @@ async def test_a_declared_exception_arrives_as_itself_live_and_replayed(world: W
         forget_programs(worker)
         await run.signal(go, True)
         with pytest.raises(Declined) as raised:
-            await run.result("10s")
+            await run.result("60s")
     assert raised.value.args == ("card", 42)
     assert tries == [1]
     assert caught == ["Declined('card', 42)"] * 2
@@ -106,7 +106,7 @@ async def test_an_undeclared_exception_is_data(world: World) -> None:
     async with world.serving(work) as app:
         run = await app.start(work())
         with pytest.raises(RunFailed) as raised:
-            await run.result("10s")
+            await run.result("60s")
     assert raised.value.type == "StepFailed"
     assert "missing" in raised.value.message
     assert raised.value.run_id == run.id
@@ -145,7 +145,7 @@ async def test_no_exception_of_a_body_ends_the_worker(world: World, error: BaseE
 
     async with world.serving(work) as app:
         name = type(error).__name__
-        assert await (await app.start(work())).result("10s") == [name, name]
+        assert await (await app.start(work())).result("60s") == [name, name]
     assert tries == [1, 1, 2, 2]
 
 
@@ -173,7 +173,7 @@ async def test_an_attempt_has_a_time_limit(world: World) -> None:
         return found
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [3, "TimeoutError"]
+        assert await (await app.start(work())).result("60s") == [3, "TimeoutError"]
     assert cancelled == [1, 2, 1]
 
 
@@ -193,7 +193,7 @@ async def test_a_value_that_does_not_encode_fails_the_step_by_its_path(world: Wo
     async with world.serving(work) as app:
         run = await app.start(work())
         with pytest.raises(RunFailed, match=r"prices.*1"):
-            await run.result("10s")
+            await run.result("60s")
     assert tries == [1]
 
 
@@ -206,7 +206,7 @@ async def test_a_result_of_the_workflow_that_does_not_encode_fails_the_run(world
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed, match="work"):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
 
 
 @pytest.mark.spec("traps.B9", "openworkflow.O44")
@@ -230,7 +230,7 @@ async def test_none_is_a_result(world: World) -> None:
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, True)
-        assert await run.result("10s") == "end"
+        assert await run.result("60s") == "end"
     assert tries == [1]
 
 
@@ -247,7 +247,7 @@ async def test_the_workflow_gets_what_was_stored(world: World) -> None:
         return [type(got).__name__, repr(got), repr(items)]
 
     async with world.serving(work) as app:
-        assert await (await app.start(work([1, 2]))).result("10s") == ["tuple", "(1, 'x')", "[1, 2]"]
+        assert await (await app.start(work([1, 2]))).result("60s") == ["tuple", "(1, 'x')", "[1, 2]"]
 
 
 @pytest.mark.spec("openworkflow.O42", "openworkflow.O43", "traps.B7")
@@ -272,7 +272,7 @@ async def test_keys_follow_the_calls(world: World) -> None:
         return keys
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == [
+        assert await (await app.start(work())).result("60s") == [
             "foo", "foo:1", "foo:2", "foo:3", "sleep:1", "foo:5", "foo:4",
         ]  # fmt: skip
 
@@ -294,8 +294,8 @@ async def test_the_idempotency_key_is_the_same_for_every_attempt(world: World) -
         return [await pay(), await pay()]
 
     async with world.serving(work) as app:
-        first, second = await (await app.start(work(), id="a")).result("10s")
-        third, _ = await (await app.start(work(), id="b")).result("10s")
+        first, second = await (await app.start(work(), id="a")).result("60s")
+        third, _ = await (await app.start(work(), id="b")).result("60s")
     assert len({first, second, third}) == 3
     assert seen[:3] == [first] * 3
 
@@ -312,7 +312,7 @@ async def test_any_function_becomes_a_step_on_the_spot(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == 42
+        assert await run.result("60s") == 42
     assert next(x.data for x in await events(run) if x.type == "step")["key"] == "twice"
 
 
@@ -335,7 +335,7 @@ async def test_progress_comes_back_after_a_retry(world: World) -> None:
         return await long()
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == 3
+        assert await (await app.start(work())).result("60s") == 3
     assert seen == [None, 1, 2, 3]
 
 
@@ -365,7 +365,7 @@ async def test_progress_comes_back_after_a_crash(still: World) -> None:
     async with still.worker(app) as second:
         await still.advance("16s")
         await still.beat(second)
-        assert await run.result("10s") == {"page": 7}
+        assert await run.result("60s") == {"page": 7}
     assert seen == [(1, None), (2, {"page": 7})]
 
 
@@ -394,7 +394,7 @@ async def test_once_is_in_doubt_after_a_crash(still: World) -> None:
     async with still.worker(app) as second:
         await still.advance("16s")
         await still.beat(second)
-        assert await run.result("10s") == "wire in doubt after 1"
+        assert await run.result("60s") == "wire in doubt after 1"
     assert tries == [1]
 
 
@@ -416,7 +416,7 @@ async def test_once_is_not_retried_when_it_fails(world: World) -> None:
         return ""
 
     async with world.serving(work) as app:
-        assert await (await app.start(work())).result("10s") == "StepFailed"
+        assert await (await app.start(work())).result("60s") == "StepFailed"
     assert tries == [1]
 
 
@@ -440,6 +440,6 @@ async def test_a_large_result_travels_as_a_blob(world: World) -> None:
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, True)
-        assert await run.result("10s") == text * 2 + "!"
+        assert await run.result("60s") == text * 2 + "!"
     step_event = next(x.data for x in await events(run) if x.type == "step")
     assert step_event["blob"]

@@ -59,8 +59,8 @@ async def test_a_step_is_started_without_a_workflow(world: World) -> None:
     app = world.app(email, shout)
     async with world.worker(app):
         run = await app.start(email.call("ann@example.org", copies=3), id="welcome", attributes={"kind": "mail"})
-        assert await run.result(timeout="20s") == "3 to ann@example.org"
-        assert await (await app.start(shout.call("hey"))).result(timeout="20s") == "HEY"
+        assert await run.result(timeout="60s") == "3 to ann@example.org"
+        assert await (await app.start(shout.call("hey"))).result(timeout="60s") == "HEY"
         (view,) = [view async for view in app.runs(workflow="email")]
         assert (view.id, view.workflow) == ("welcome", "email")
         await app.start(email.call("ann@example.org", copies=3), id="welcome")
@@ -72,9 +72,9 @@ async def test_what_a_step_may_raise_arrives_as_itself(world: World) -> None:
     app = world.app(email, broken)
     async with world.worker(app):
         with pytest.raises(Bounced, match="nobody"):
-            await (await app.start(email.call("nobody"))).result(timeout="20s")
+            await (await app.start(email.call("nobody"))).result(timeout="60s")
         with pytest.raises(RunFailed, match="RuntimeError: no"):
-            await (await app.start(broken.call())).result(timeout="20s")
+            await (await app.start(broken.call())).result(timeout="60s")
 
 
 async def test_a_step_is_a_child_of_a_run(world: World) -> None:
@@ -82,7 +82,7 @@ async def test_a_step_is_a_child_of_a_run(world: World) -> None:
     app = world.app(invite, email)
     async with world.worker(app):
         run = await app.start(invite("bob@example.org"), id="invited")
-        assert await run.result(timeout="20s") == "2 to bob@example.org"
+        assert await run.result(timeout="60s") == "2 to bob@example.org"
         assert {view.id async for view in app.runs()} == {"invited", "invited/email"}
 
 
@@ -123,7 +123,7 @@ async def test_a_step_that_is_not_served_is_named() -> None:
 def test_a_step_is_started_from_blocking_code() -> None:
     """Promise: `holdfast.sync` has it too."""
     with sync.App("memory://", workflows=[shout]) as app, app.worker():
-        assert app.start(shout.call("loud")).result(timeout="20s") == "LOUD"
+        assert app.start(shout.call("loud")).result(timeout="60s") == "LOUD"
 
 
 async def test_two_steps_of_one_name_are_not_served_as_runs() -> None:

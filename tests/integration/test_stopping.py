@@ -32,7 +32,7 @@ async def test_a_run_that_never_began_is_cancelled_at_once(world: World) -> None
     assert (row.status, row.available_at, row.instance) == (Status.CANCELLED, None, "")
     assert row.ended_at is not None
     with pytest.raises(RunCancelled, match="changed my mind") as cancelled:
-        await run.result("1s")
+        await run.result("60s")
     assert cancelled.value.reason == "changed my mind"
 
 
@@ -58,7 +58,7 @@ async def test_cancel_is_idempotent(world: World) -> None:
         run = await app.start(work())
         await world.until_parked(run)
         await asyncio.gather(run.cancel("one"), run.cancel("two"))
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
         await run.cancel("three")
         assert len(caught) == 1
         assert [x.type for x in await events(run)].count("cancelled") == 1
@@ -78,7 +78,7 @@ async def test_a_run_that_ended_cannot_be_cancelled(world: World) -> None:
     async with world.serving(fails, ends) as app:
         for call, status in ((fails(), "failed"), (ends(), "completed")):
             run = await app.start(call)
-            await run.wait("10s")
+            await run.wait("60s")
             for verb in (run.cancel, run.kill, run.pause, run.resume):
                 with pytest.raises(RunFinished, match=status) as refused:
                     await verb()
@@ -114,7 +114,7 @@ async def test_cancel_stops_a_running_step_and_everything_after_it(world: World)
         run = await app.start(work())
         await entered.wait()
         await run.cancel("enough")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
     assert seen == ["stopped"]
 
 
@@ -173,7 +173,7 @@ async def test_clean_up_after_a_cancel_is_durable(world: World, cold: bool) -> N
             forget_programs(worker)
         await run.cancel("bye")
         with pytest.raises(RunCancelled, match="bye"):
-            await run.result("10s")
+            await run.result("60s")
     assert seen == ["a", "a", "b", "b"]
 
 
@@ -206,7 +206,7 @@ async def test_clean_up_survives_a_crash(still: World) -> None:
     hang = False
     async with still.worker(app) as worker:
         await still.beat(worker)
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
     assert seen == ["a", "a"]
 
 
@@ -235,7 +235,7 @@ async def test_clean_up_has_a_grace(still: World) -> None:
         await still.advance("59s")
         assert await run.status() is Status.RUNNING
         await still.advance("2s")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
         end = (await events(run))[-1]
         assert end.data["imposed"]
 
@@ -258,7 +258,7 @@ async def test_a_parked_clean_up_is_cut_too(still: World) -> None:
         row = await still.until_parked(run)
         assert row.available_at == START + timedelta(minutes=1)
         await still.advance("1m")
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
 
 
 @pytest.mark.spec("openworkflow.O84", "traps.B8")
@@ -287,9 +287,9 @@ async def test_cancel_wins_over_a_completion_at_the_same_time(world: World) -> N
             try:
                 await cancel
             except RunFinished:
-                assert await run.wait("10s") is Status.COMPLETED
+                assert await run.wait("60s") is Status.COMPLETED
             else:
-                assert await run.wait("10s") is Status.CANCELLED
+                assert await run.wait("60s") is Status.CANCELLED
 
 
 @pytest.mark.spec("openworkflow.O84", "traps.B8")
@@ -303,7 +303,7 @@ async def test_a_cancel_wins_over_a_signal_that_came_before_it(world: World) -> 
     await run.signal(go, 1)
     await run.cancel()
     async with world.worker(app):
-        assert await run.wait("10s") is Status.CANCELLED
+        assert await run.wait("60s") is Status.CANCELLED
 
 
 @pytest.mark.spec("openworkflow.O84")
@@ -323,7 +323,7 @@ async def test_an_author_cannot_turn_a_cancel_into_success(world: World) -> None
         await world.until_parked(run)
         await run.cancel("stop")
         with pytest.raises(RunCancelled):
-            await run.result("10s")
+            await run.result("60s")
 
 
 @pytest.mark.parametrize("held", [False, True])
@@ -377,7 +377,7 @@ async def test_kill_is_at_once_and_runs_no_code(world: World, held: bool) -> Non
         assert end.data.get("left", []) == (["hangs"] if held else [])
         await run.kill("again")
         other = await app.start(quick())
-        await other.result("10s")
+        await other.result("60s")
     assert seen == []
 
 
@@ -412,7 +412,7 @@ async def test_cancelling_an_awaited_step_from_the_code(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1
     assert stopped == [1]
 
 

@@ -36,7 +36,7 @@ go = Signal[str]("go")
 let = Signal[int]("let")
 shown = RunVar[str]("shown")
 LARGE = "x" * 200_000
-PATIENCE = 8.0
+PATIENCE = 60.0
 MOST = 60
 """More calls of one method than the scenario makes."""
 
@@ -216,7 +216,7 @@ async def test_a_full_disk_loses_nothing(world: World, caplog: pytest.LogCapture
     app = App(workflows=[work], store=faulty.store)
     async with world.worker(app):
         run = await app.start(work())
-        assert await run.result("10s") == [0, 1, 2, 3, 4]
+        assert await run.result("60s") == [0, 1, 2, 3, 4]
     assert ran == [0, 1, 2, 3, 4]
     assert len(faulty.fired) == 6
     assert "no space left" in caplog.text
@@ -255,7 +255,7 @@ async def test_a_worker_stops_although_the_store_accepts_nothing(
     assert "given up" in caplog.text
     other = world.app(work)
     async with world.worker(other):
-        assert await (await other.get(run.id, work)).result("10s") == "noted"
+        assert await (await other.get(run.id, work)).result("60s") == "noted"
 
 
 # -- an end that is refused because of unread messages -------------------------------------------------------------

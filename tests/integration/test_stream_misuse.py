@@ -151,7 +151,7 @@ def test_a_transaction_writes_nothing_else(sim: Sim, tmp_path: Any) -> None:
         async with app.worker():
             run = await app.start(booked())
             with pytest.raises(RunFailed, match="tx=True: it may write only through its transaction"):
-                await run.result(timeout="20s")
+                await run.result(timeout="60s")
         await app.close()
 
     asyncio.run(main())

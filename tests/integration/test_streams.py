@@ -103,7 +103,7 @@ async def test_parts_of_a_failed_attempt_are_superseded(world: World) -> None:
     """Promise: they stay and say so; with only="completed" they are left out."""
     async with world.serving(chat) as app:
         run = await app.start(chat("a", fails=2))
-        await run.result(timeout="20s")
+        await run.result(timeout="60s")
         parts = await all_of(run)
         kept = await all_of(run, only="completed")
     assert [part.state for part in parts if part.step] == ["superseded"] * 8 + ["completed"] * 5
@@ -152,7 +152,7 @@ async def test_a_failed_step_leaves_nothing_completed(world: World) -> None:
     async with world.serving(broken) as app:
         run = await app.start(broken())
         with pytest.raises(RunFailed):
-            await run.result(timeout="20s")
+            await run.result(timeout="60s")
         assert [(part.value, part.state) for part in await all_of(run)] == [("half", "superseded")]
         assert await all_of(run, only="completed") == []
 
@@ -204,14 +204,14 @@ async def test_continuing_continues_the_offsets(world: World) -> None:
     async with world.serving(again) as app:
         run = await app.start(again(1))
         with pytest.raises(RunFailed):
-            await run.result(timeout="20s")
+            await run.result(timeout="60s")
         parts = await all_of(run)
         assert [part.offset for part in parts] == list(range(12))
         assert [x for x in values(parts) if x.startswith("left")] == ["left 1", "left 0"]
         assert [part.state for part in parts] == ["completed"] * 12
         retried = await run.retry()
         with pytest.raises(RunFailed):
-            await retried.result(timeout="20s")
+            await retried.result(timeout="60s")
         assert values(await all_of(retried)) == ["left 1"] or values(await all_of(retried))[0].startswith("left")
         assert (await all_of(retried))[0].offset == 0
 
@@ -220,7 +220,7 @@ async def test_a_stream_goes_with_its_run(world: World) -> None:
     """Promise: deleted with it. A reader of a run that is not there is told so."""
     async with world.serving(chat) as app:
         run = await app.start(chat("a"), id="r")
-        await run.result(timeout="20s")
+        await run.result(timeout="60s")
         await run.delete()
         with pytest.raises(RunNotFound, match="no run 'r'"):
             await all_of(run)

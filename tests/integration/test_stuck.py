@@ -125,7 +125,7 @@ async def test_a_stuck_run_can_be_cancelled(world: World) -> None:
         await held.cancel()
         await run.cancel("no longer wanted")
         with pytest.raises(RunCancelled, match="no longer wanted"):
-            await run.result("10s")
+            await run.result("60s")
         assert await held.status() is Status.PAUSED
         await held.kill()
 
@@ -141,9 +141,9 @@ async def test_what_can_still_be_woken_is_not_stuck(still: World) -> None:
             assert await run.status() is Status.RUNNING
         assert "timeout of its own" in (await gone.view()).waiting
         await both.signal(go, 1)
-        assert await both.result("10s") == 1
+        assert await both.result("60s") == 1
         await still.advance("61s")
-        assert await gone.result("10s") == "gave up"
+        assert await gone.result("60s") == "gave up"
         await (await app.get("the-child")).signal(go, 1)
         await still.until_status(parent, Status.PAUSED)  # now nothing is left
 
@@ -156,7 +156,7 @@ async def test_with_a_deadline_it_says_what_ends_it(still: World) -> None:
         await still.until_waiting(run, "or for its deadline, 5 min left; nothing else can wake it")
         await still.advance("6m")
         with pytest.raises(RunFailed, match="deadline"):
-            await run.result("10s")
+            await run.result("60s")
 
 
 async def test_a_lock_that_another_run_holds(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,10 +169,10 @@ async def test_a_lock_that_another_run_holds(world: World, monkeypatch: pytest.M
         second = await app.start(locks("second"))
         await world.until_status(second, Status.PAUSED)
         await first.signal(go, 1)
-        assert await first.result("10s") == "first"
+        assert await first.result("60s") == "first"
         await second.resume()
         await second.signal(go, 1)
-        assert await second.result("10s") == "second"
+        assert await second.result("60s") == "second"
 
 
 def test_the_simulation_raises_at_once() -> None:
@@ -193,4 +193,4 @@ async def test_the_future_of_a_thread_is_refused(world: World) -> None:
     app = world.app(wraps)
     async with world.worker(app):
         with pytest.raises(RunFailed, match=r"wrap_future.*step"):
-            await (await app.start(wraps())).result("10s")
+            await (await app.start(wraps())).result("60s")

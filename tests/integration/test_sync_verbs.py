@@ -52,7 +52,7 @@ def tells(run: str) -> None:
 async def test_a_sync_step_keeps_and_reads_blobs(world: World) -> None:
     """Promise: `put_blob` and `get_blob` of holdfast.sync work in the thread of a sync step."""
     async with world.serving(stores) as app:
-        assert await (await app.start(stores.call())).result("10s") == [300_000, 3]
+        assert await (await app.start(stores.call())).result("60s") == [300_000, 3]
 
 
 async def test_a_sync_workflow_sends_and_publishes(world: World) -> None:
@@ -61,6 +61,6 @@ async def test_a_sync_workflow_sends_and_publishes(world: World) -> None:
         waiting = await app.start(waits.call(), id="waiting")
         reading = await app.start(reads.call())
         await world.until_waiting(reading, "topic news")
-        await (await app.start(tells.call("waiting"))).result("10s")
-        assert await waiting.result("10s") == 7
-        assert await reading.result("10s") == "hello"
+        await (await app.start(tells.call("waiting"))).result("60s")
+        assert await waiting.result("60s") == 7
+        assert await reading.result("60s") == "hello"

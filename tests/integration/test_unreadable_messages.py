@@ -134,7 +134,7 @@ async def test_an_unreadable_message_holds_up_no_other_run(world: World, caplog:
         else:
             await run.signal(go, number)
     async with world.worker(app):
-        assert [await run.result("10s") for run in runs[1:]] == [1, 2, 3, 4, 5]
+        assert [await run.result("60s") for run in runs[1:]] == [1, 2, 3, 4, 5]
         await paused(world, runs[0], "holdfast messages drop r0 1")
     assert "run r0: message 1 in its inbox does not decode" in caplog.text
 
@@ -158,7 +158,7 @@ async def test_a_message_that_is_not_what_was_sent_pauses_its_run(world: World, 
             await damage(world, "DELETE FROM inbox WHERE no = 7", lambda t: _gone(t, 7))
         await run.signal(go, 9)
         await run.resume()
-        assert await run.result("10s") == ([1, 7, 9] if how == "the last deleted" else [1, 3, 9])
+        assert await run.result("60s") == ([1, 7, 9] if how == "the last deleted" else [1, 3, 9])
     assert (await verify_run(world.store, await world.row("r"))).problems == ()
     dropped = [event.data for event in [x async for x in run.follow()] if event.type == "dropped"]
     assert [(x["number"], x["reason"]) for x in dropped] == [(3 if how == "the last deleted" else 2, "rotten")]
@@ -181,7 +181,7 @@ async def test_a_run_that_is_held_is_paused_too(world: World) -> None:
         await run.drop_message(2)
         await run.resume()
         await run.signal(go, 4)
-        assert await run.result("10s") == [1, 3, 4]
+        assert await run.result("60s") == [1, 3, 4]
 
 
 async def test_the_end_of_a_child_is_told_again(world: World) -> None:
@@ -200,7 +200,7 @@ async def test_the_end_of_a_child_is_told_again(world: World) -> None:
         assert await run.drop_message(1) is True
         await run.resume()
         await run.signal(go, 1)
-        assert await run.result("10s") == 43
+        assert await run.result("60s") == 43
 
 
 def _spoiled(tables: Tables) -> None:
@@ -218,7 +218,7 @@ async def test_a_damaged_value_is_not_shown(world: World) -> None:
     """Promise (S19): what a run shows is what it set, or an error."""
     async with world.serving(shows) as app:
         run = await app.start(shows(1), id="r")
-        await run.result("10s")
+        await run.result("60s")
         assert await run.get(stage) == "as it was"
 
         def spoil(tables: Tables) -> None:
@@ -247,4 +247,4 @@ async def test_a_message_from_before_checksums_is_taken_as_it_is(world: World) -
     assert finding.problems == ()
     assert "written before checksums" in finding.notes[0]
     async with world.worker(app):
-        assert await run.result("10s") == 7
+        assert await run.result("60s") == 7

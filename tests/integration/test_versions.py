@@ -61,8 +61,8 @@ async def test_two_versions_live_side_by_side(world: World) -> None:
         after = await new.start(second())
         for run in (before, after):
             await run.signal(go, 1)
-        assert await before.result("10s") == "1: one"
-        assert await after.result("10s") == "2: two"
+        assert await before.result("60s") == "1: one"
+        assert await after.result("60s") == "2: two"
     assert (await world.row(before)).version == "1"
     assert [view.id async for view in new.runs(workflow="flow", version="2")] == [after.id]
 
@@ -117,7 +117,7 @@ async def test_a_missing_definition_is_put_off_and_never_failed(still: World) ->
     assert waits == [5, 10, 20, 40, 80, 160, 300, 300, 300]
     still.clock.advance(timedelta(minutes=5))
     async with still.worker(still.app(new)):
-        assert await run.result("10s") == 5
+        assert await run.result("60s") == 5
     assert (await still.row(run)).note == ""
 
 
@@ -146,7 +146,7 @@ async def test_a_run_that_began_waits_for_its_definition_too(still: World) -> No
         assert await run.status() is Status.RUNNING
     still.clock.advance(5)
     async with still.worker(right):
-        assert await run.result("10s") == 4
+        assert await run.result("60s") == 4
 
 
 @pytest.mark.spec("openworkflow.O96", "vectorbea.V8")
@@ -193,7 +193,7 @@ async def test_a_renamed_step_pauses_the_run_and_runs_nothing(world: World) -> N
     assert (await run.view()).turns == turns + 1
     async with world.worker(world.app(version_of("charge"))):
         await run.resume()
-        assert await run.result("10s") == "paid"
+        assert await run.result("60s") == "paid"
     assert ran == ["charge"]
 
 
@@ -229,9 +229,9 @@ async def test_patched_gates_a_change(world: World) -> None:
         forget_programs(worker)
         for run in (before, fresh, after):
             await run.signal(go, 2)
-        assert await before.result("10s") == "one"
-        assert await fresh.result("10s") == "two", "it met the change live, so it takes the new path"
-        assert await after.result("10s") == "two"
+        assert await before.result("60s") == "one"
+        assert await fresh.result("60s") == "two", "it met the change live, so it takes the new path"
+        assert await after.result("60s") == "two"
 
 
 async def _met(run: Run[str], key: str) -> bool:
@@ -257,7 +257,7 @@ async def test_a_program_that_never_waits_is_paused(world: World) -> None:
         run = await app.start(busy())
         await world.until_status(run, "paused")
         assert "paused (never waits)" in (await run.view()).waiting
-        assert await (await app.start(fine())).result("10s") == 1
+        assert await (await app.start(fine())).result("60s") == 1
         await run.kill()
 
 
@@ -296,11 +296,11 @@ async def test_a_run_that_kills_its_workers_is_quarantined(still: World) -> None
         await still.beat(worker)
         await still.until_status(run, "paused")
         assert "paused (quarantined): its worker died twice while it ran alone" in (await run.view()).waiting
-        assert await (await app.start(fine())).result("10s") == 1
+        assert await (await app.start(fine())).result("60s") == 1
         assert len(entered) == limit
         is_poison = False
         await run.resume()
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1
 
 
 async def test_a_corrupted_journal_pauses_the_run(world: World) -> None:
@@ -348,7 +348,7 @@ async def test_input_that_no_longer_fits_pauses_the_run(world: World) -> None:
         assert "paused (undecodable)" in (await run.view()).waiting
     async with world.worker(world.app(old)):
         await run.resume()
-        assert await run.result("10s") == 5
+        assert await run.result("60s") == 5
 
 
 async def _corrupt(world: World, run: str) -> None:

@@ -64,7 +64,7 @@ async def test_a_sleep_parks_the_run(still: World) -> None:
         await still.advance("2d")
         assert await run.status() is Status.RUNNING
         await still.advance("1d")
-        assert await run.result("10s") == [START, START + timedelta(days=3)]
+        assert await run.result("60s") == [START, START + timedelta(days=3)]
 
 
 @pytest.mark.spec("openworkflow.O45", "openworkflow.O47")
@@ -95,7 +95,7 @@ async def test_asyncio_sleep_and_until_are_the_same(still: World) -> None:
             await crash(worker)
         still.clock.advance(timedelta(hours=1))
     async with still.worker(app):
-        await run.result("10s")
+        await run.result("60s")
     assert done == ["a", "b", "c"]
 
 
@@ -109,7 +109,7 @@ async def test_an_end_in_the_past_is_no_wait(still: World) -> None:
         return "awake"
 
     async with still.serving(naps) as app:
-        assert await (await app.start(naps())).result("10s") == "awake"
+        assert await (await app.start(naps())).result("60s") == "awake"
 
 
 @pytest.mark.spec("openworkflow.O86", "openworkflow.O99")
@@ -123,7 +123,7 @@ async def test_a_bad_duration_fails_the_run(world: World, duration: str | float)
 
     async with world.serving(naps) as app:
         with pytest.raises(RunFailed) as failed:
-            await (await app.start(naps())).result("10s")
+            await (await app.start(naps())).result("60s")
     assert failed.value.type == "InvalidDuration"
 
 
@@ -158,7 +158,7 @@ async def test_parallel_waits_park_until_the_earliest(still: World) -> None:
         await still.until(lambda: len(woken) == 2)
         assert (await still.until_parked(run)).available_at == START + timedelta(hours=3)
         await still.advance("2h")
-        assert await run.result("10s") == ["7", "one r", "three r"]
+        assert await run.result("60s") == ["7", "one r", "three r"]
 
 
 @pytest.mark.spec("openworkflow.O46", "openworkflow.O47")
@@ -187,7 +187,7 @@ async def test_a_replay_in_the_middle_does_not_move_the_end_of_a_sleep(still: Wo
         assert (await still.until_parked(run)).available_at == START + timedelta(hours=1)
         forget_programs(worker)
         await still.advance("30m")
-        assert await run.result("10s") == "ok"
+        assert await run.result("60s") == "ok"
 
 
 async def test_a_timeout_around_steps_and_waits(still: World) -> None:
@@ -208,7 +208,7 @@ async def test_a_timeout_around_steps_and_waits(still: World) -> None:
         assert (await still.until_parked(run)).available_at == START + timedelta(hours=1)
         forget_programs(worker)
         await still.advance("1h")
-        assert await run.result("10s") == "late"
+        assert await run.result("60s") == "late"
 
 
 # -- signals -----------------------------------------------------------------------------------------------------------
@@ -222,7 +222,7 @@ async def test_signals_sent_before_the_start_are_kept(world: World) -> None:
     for number in (1, 2, 3):
         await run.signal(go, number)
     async with world.worker(app):
-        assert await run.result("10s") == [1, 2, 3]
+        assert await run.result("60s") == [1, 2, 3]
 
 
 async def test_a_signal_wakes_a_parked_run(world: World) -> None:
@@ -238,7 +238,7 @@ async def test_a_signal_wakes_a_parked_run(world: World) -> None:
             await run.signal(go, number)
             if number < 3:
                 await world.until_waiting(run, "waiting for signal go")
-        assert await run.result("10s") == [1, 2, 3]
+        assert await run.result("60s") == [1, 2, 3]
 
 
 async def test_a_signal_counts_once_by_its_id(world: World) -> None:
@@ -257,7 +257,7 @@ async def test_a_signal_counts_once_by_its_id(world: World) -> None:
         await run.signal(go, 1, id="m1")
         await run.signal(go, 2, id="m2")
         await run.signal(go, 3, id="m3")
-        assert await run.result("10s") == [1, 2, 3]
+        assert await run.result("60s") == [1, 2, 3]
 
 
 @pytest.mark.spec("openworkflow.O112", "traps.B9")
@@ -283,7 +283,7 @@ async def test_a_delivered_null_is_no_timeout(still: World) -> None:
             await still.until_parked(run)
             forget_programs(worker)
             await still.advance("1h")
-        assert await run.result("10s") == [None, 8, "TimeoutError"]
+        assert await run.result("60s") == [None, 8, "TimeoutError"]
 
 
 async def waits_under(run: Run[object], key: str) -> bool:
@@ -309,7 +309,7 @@ async def test_a_wait_with_its_time_up_leaves_later_signals_for_the_next(still: 
         await run.signal(go, 5)
         await still.until(lambda: True)
         await still.advance("1h")
-        assert await run.result("10s") == [-1, 5]
+        assert await run.result("60s") == [-1, 5]
 
 
 @pytest.mark.spec("traps.B9", "traps.B8")
@@ -322,7 +322,7 @@ async def test_a_message_that_came_in_time_wins_over_a_late_look(still: World) -
     await run.signal(go, 5)
     still.clock.advance(timedelta(hours=2))
     async with still.worker(app):
-        assert await run.result("10s") == 5
+        assert await run.result("60s") == 5
 
 
 @workflow
@@ -338,7 +338,7 @@ async def test_a_signal_to_a_run_that_ended_is_refused(world: World) -> None:
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await run.result("10s")
+        await run.result("60s")
         with pytest.raises(RunFinished) as refused:
             await run.signal(go, 1)
         assert (refused.value.run_id, refused.value.status) == (run.id, "completed")
@@ -366,7 +366,7 @@ async def test_a_large_signal_travels_as_a_blob(world: World) -> None:
         await world.until_parked(run)
         forget_programs(worker)
         await run.signal(go, 1)
-        assert await run.result("10s") == 600_001
+        assert await run.result("60s") == 600_001
     taken = [event.data for event in await events(run) if event.type == "signal"]
     assert all(x.get("blob") for x in taken[:2])
 
@@ -391,8 +391,8 @@ async def test_runs_signal_each_other(world: World) -> None:
 
     async with world.serving(takes_three, sender) as app:
         run = await app.start(takes_three(), id="receiver")
-        await (await app.start(sender("receiver"))).result("10s")
-        assert await run.result("10s") == [1, 2, 3]
+        await (await app.start(sender("receiver"))).result("60s")
+        assert await run.result("60s") == [1, 2, 3]
 
 
 async def test_two_waits_on_one_signal_share_it_in_order(world: World) -> None:
@@ -407,7 +407,7 @@ async def test_two_waits_on_one_signal_share_it_in_order(world: World) -> None:
         await world.until_parked(run)
         await run.signal(go, 1)
         await run.signal(go, 2)
-        assert await run.result("10s") == [1, 2]
+        assert await run.result("60s") == [1, 2]
 
 
 # -- topics ------------------------------------------------------------------------------------------------------------
@@ -428,7 +428,7 @@ async def test_a_topic_reaches_everybody_who_waits_now(world: World) -> None:
             await world.until_waiting(run, "waiting for topic news")
         assert sorted(await app.waiting(news)) == ["reader-0", "reader-1", "reader-2"]
         assert sorted(await app.publish(news, "rain")) == ["reader-0", "reader-1", "reader-2"]
-        assert [await run.result("10s") for run in runs] == ["rain"] * 3
+        assert [await run.result("60s") for run in runs] == ["rain"] * 3
         assert await app.waiting(news) == []
 
 
@@ -443,7 +443,7 @@ async def test_of_two_publications_a_wait_takes_the_first(world: World) -> None:
     for text in ("rain", "snow"):
         assert await app.publish(news, text) == [run.id]
     async with world.worker(app):
-        assert await run.result("10s") == "rain"
+        assert await run.result("60s") == "rain"
 
 
 @pytest.mark.spec("openworkflow.O111")
@@ -464,7 +464,7 @@ async def test_a_topic_wait_can_time_out_and_stops_watching(still: World) -> Non
         await still.until_waiting(run, "sleeping")
         assert await app.waiting(news) == []
         await still.advance("1h")
-        assert await run.result("10s") == "none"
+        assert await run.result("60s") == "none"
 
 
 async def test_a_run_publishes(world: World) -> None:
@@ -477,8 +477,8 @@ async def test_a_run_publishes(world: World) -> None:
     async with world.serving(reads_news, tells) as app:
         run = await app.start(reads_news())
         await world.until_waiting(run, "topic")
-        await (await app.start(tells())).result("10s")
-        assert await run.result("10s") == "from a run"
+        await (await app.start(tells())).result("60s")
+        assert await run.result("60s") == "from a run"
 
 
 async def test_the_memory_store_by_its_address() -> None:
@@ -488,4 +488,4 @@ async def test_the_memory_store_by_its_address() -> None:
         run = await app.start(takes_three())
         for number in (1, 2, 3):
             await run.signal(go, number)
-        assert await run.result("10s") == [1, 2, 3]
+        assert await run.result("60s") == [1, 2, 3]

@@ -53,8 +53,8 @@ async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: Worl
         assert ran == ["first"]
         assert await late.status() is Status.PENDING
     async with world.worker(app):
-        assert await run.result("10s") == "12"
-        assert await late.result("10s") == "12"
+        assert await run.result("60s") == "12"
+        assert await late.result("60s") == "12"
     assert sorted(ran) == ["first", "first", "second", "second"]
     claimed = [x.data for x in await events(run) if x.type == "claimed"]
     assert not claimed[1].get("restarted"), "a step that had not begun is not an attempt cut off"
@@ -81,7 +81,7 @@ async def test_shutdown_has_a_grace(world: World) -> None:
         run = await app.start(work())
         await entered.wait()
     async with world.worker(app):
-        assert await run.result("10s") == 2
+        assert await run.result("60s") == 2
 
 
 def test_the_grace_is_one_for_claims_and_bodies() -> None:

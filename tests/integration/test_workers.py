@@ -44,7 +44,7 @@ async def test_a_claim_starts_a_run(still: World) -> None:
         assert (row.worker, row.started_at) == ("w1", START + timedelta(seconds=5))
         still.clock.advance(5)
         await run.signal(go, 1)
-        assert await run.result("10s") == 1
+        assert await run.result("60s") == 1
     row = await still.row(run)
     assert (row.worker, row.available_at, row.instance) == ("w1", None, "")
     assert (row.started_at, row.ended_at) == (START + timedelta(seconds=5), START + timedelta(seconds=10))
@@ -67,7 +67,7 @@ async def test_many_workers_never_run_a_step_twice(world: World) -> None:
     apps = [world.app(work) for _ in range(3)]
     runs = [await apps[0].start(work()) for _ in range(50)]
     async with world.worker(apps[0]), world.worker(apps[1]), world.worker(apps[2]):
-        assert [await run.result("20s") for run in runs] == [run.id for run in runs]
+        assert [await run.result("60s") for run in runs] == [run.id for run in runs]
     assert sorted(ran) == sorted(run.id for run in runs)
 
 
@@ -99,7 +99,7 @@ async def test_concurrency_bounds_the_runs_at_work(world: World) -> None:
         assert worker.free == 0
         leave.set()
         for busy_run in runs:
-            await busy_run.result("10s")
+            await busy_run.result("60s")
     assert most == 2
     with pytest.raises(InvalidInput, match="concurrency"):
         app.worker(concurrency=0)
@@ -130,7 +130,7 @@ async def test_a_claim_takes_as_many_runs_as_slots_are_free(world: World) -> Non
         assert sum(bool(row.instance) for row in (await world.store.list(Filter())).runs) == 2
         leave.set()
         for run in runs:
-            await run.result("10s")
+            await run.result("60s")
 
 
 @pytest.mark.spec("stem.S3")
@@ -139,10 +139,10 @@ async def test_a_worker_serves_its_queues(world: World) -> None:
     app = world.app(quick)
     slow = await app.start(quick(1), queue="slow")
     async with world.worker(app):
-        assert await (await app.start(quick(2))).result("10s") == 2
+        assert await (await app.start(quick(2))).result("60s") == 2
         assert await slow.status() is Status.PENDING
     async with world.worker(app, queues=["slow", "other"]):
-        assert await slow.result("10s") == 1
+        assert await slow.result("60s") == 1
 
 
 async def test_priority_orders_a_queue(world: World) -> None:
@@ -161,7 +161,7 @@ async def test_priority_orders_a_queue(world: World) -> None:
     runs = [await app.start(work(n), priority=p) for n, p in ((1, 0), (2, 5), (3, -1), (4, 5))]
     async with world.worker(app, concurrency=1):
         for run in runs:
-            await run.result("10s")
+            await run.result("60s")
     assert order == [2, 4, 1, 3]
 
 
@@ -200,7 +200,7 @@ async def test_a_dead_workers_run_is_taken_over(still: World) -> None:
         assert (await still.row(run)).instance == first.options.instance, "not before its lease has lapsed"
         still.clock.advance(2)
         await still.beat(second)
-        assert await run.result("10s") == "abc"
+        assert await run.result("60s") == "abc"
     assert ran == ["a 1", "b 1", "b 2", "c 1"]
     claimed = [x.data for x in await events(run) if x.type == "claimed"]
     assert claimed[1]["restarted"] == ["note:1"]
@@ -232,12 +232,12 @@ async def test_a_stale_worker_commits_nothing(still: World, caplog: pytest.LogCa
         async with still.worker(other) as second:
             still.clock.advance(16)
             await still.beat(second)
-            assert await run.result("10s") == "attempt 2"
+            assert await run.result("60s") == "attempt 2"
         before = await types(run)
         release_first.set()
         await still.until(lambda: run.id not in first.engine.sessions)
         assert await types(run) == before
-        assert await (await app.start(quick(3))).result("10s") == 3
+        assert await (await app.start(quick(3))).result("60s") == 3
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
@@ -269,7 +269,7 @@ async def test_a_heartbeat_that_finds_its_runs_gone_stops_the_pass(still: World)
         async with still.worker(still.app(work)) as second:
             still.clock.advance(16)
             await still.beat(second)
-            assert await run.result("10s") == "ok"
+            assert await run.result("60s") == "ok"
             await first.engine.check_held(first.options.instance)
             await asyncio.wait_for(stopped.wait(), 10)
 
@@ -295,7 +295,7 @@ async def test_a_restarted_worker_with_a_configured_id_takes_its_runs_back(still
         await still.until(lambda: entered)
         await crash(first)
     async with still.worker(app, id="w1"):
-        assert await run.result("10s") == 2
+        assert await run.result("60s") == 2
 
 
 @pytest.mark.spec("vectorbea.V23", "vectorbea.V3")
@@ -339,7 +339,7 @@ async def test_what_a_run_is_resumed_with_is_the_fold_of_its_journal(still: Worl
         assert worker.engine.sessions[run.id].run == await folded()
         leave.set()
         await run.signal(go, 4)
-        assert await run.result("10s") == 7
+        assert await run.result("60s") == 7
 
 
 @pytest.mark.spec("vectorbea.V3", "vectorbea.V12", "vectorbea.V22", "vectorbea.V23", "traps.B10", "traps.A5")
@@ -374,7 +374,7 @@ async def test_warm_and_cold_resumes_agree(still: World, cold: bool) -> None:
                 forget_programs(worker)
             await still.advance("1h")
         await run.signal(go, 9)
-        assert await run.result("10s") == "0129"
+        assert await run.result("60s") == "0129"
     assert ran == ["0", "1", "2"]
     assert len(bodies) == (4 if cold else 1)
     assert isinstance(run, ClientRun)
@@ -411,7 +411,7 @@ async def test_a_warm_program_of_a_run_that_moved_elsewhere_is_not_used(still: W
         claims = (await still.row(run)).epoch
         first.is_stopping = False
         first._tasks[0] = asyncio.create_task(claim_until_stopped(first))
-        assert await run.result("10s") == [1, 2, 3]
+        assert await run.result("60s") == [1, 2, 3]
     assert (await still.row(run)).epoch == claims + 1, "used, it would have been fenced and claimed again"
 
 

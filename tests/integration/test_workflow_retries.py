@@ -25,7 +25,7 @@ async def test_by_default_an_error_outside_steps_fails_the_run_at_once(world: Wo
 
     async with world.serving(work) as app:
         with pytest.raises(RunFailed):
-            await (await app.start(work())).result("10s")
+            await (await app.start(work())).result("60s")
     assert ran == [1]
 
 
@@ -52,7 +52,7 @@ async def test_a_workflow_policy_retries_errors_outside_steps(world: World) -> N
     async with world.serving(work) as app:
         run = await app.start(work())
         await run.signal(go, 7)
-        assert await run.result("10s") == ["a", 7, "b"]
+        assert await run.result("60s") == ["a", 7, "b"]
     assert passes[0] == 1
     assert max(passes) == 3
     assert ran == ["a", "b"]
@@ -89,7 +89,7 @@ async def test_a_new_pass_knows_calls_by_what_they_ask_for(world: World, is_chil
 
     async with world.serving(work, below) as app:
         run = await app.start(work())
-        assert await run.result("10s") == [["A0", "A1", "A2", "A3", "A4"], ["B0", "B1", "B2"]]
+        assert await run.result("60s") == [["A0", "A1", "A2", "A3", "A4"], ["B0", "B1", "B2"]]
     assert max(passes) == 3
     assert sorted(ran) == ["a0", "a1", "a2", "a3", "a4", "b0", "b1", "b2"]
 
@@ -111,7 +111,7 @@ async def test_a_workflow_policy_waits_and_gives_up(still: World) -> None:
         assert START + timedelta(minutes=30) <= row.available_at <= START + timedelta(hours=1)
         await still.advance(row.available_at - still.clock.now())
         with pytest.raises(RunFailed, match="pass 2"):
-            await run.result("10s")
+            await run.result("60s")
 
 
 @pytest.mark.spec("openworkflow.O76")
@@ -131,7 +131,7 @@ async def test_spent_step_retries_fail_the_run_whatever_the_workflow_policy(worl
     async with world.serving(work) as app:
         run = await app.start(work())
         with pytest.raises(RunFailed):
-            await run.result("10s")
+            await run.result("60s")
         assert "retry" not in await types(run)
     assert ran == [1, 1]
 
@@ -159,7 +159,7 @@ async def test_sleeps_and_claims_cost_a_workflow_no_budget(still: World) -> None
             await still.until_parked(run)
             await still.advance("1h")
             await still.until(lambda: number in slept)  # noqa: B023 awaited in this turn of the loop
-        assert await run.result("10s") == "ok"
+        assert await run.result("60s") == "ok"
     assert len(tries) == 2
 
 
@@ -182,10 +182,10 @@ async def test_a_failed_run_is_retried_from_where_it_failed(world: World) -> Non
 
     async with world.serving(work) as app:
         run = await app.start(work("x"), id="r")
-        assert await run.wait("10s") is Status.FAILED
+        assert await run.wait("60s") is Status.FAILED
         is_broken = False
         again = await run.retry(id="r2")
         assert again.id == "r2"
-        assert await again.result("10s") == "xab"
+        assert await again.result("60s") == "xab"
         assert await run.status() is Status.FAILED, "the old one stays as it ended"
     assert ran == ["a", "b", "b"]

@@ -68,7 +68,7 @@ async def test_a_run_cannot_send_its_child_a_value_of_another_type(world: World,
         return "sent"
 
     async with world.serving(sends, declared) as app:
-        told = await (await app.start(sends(), id="p")).result("10s")
+        told = await (await app.start(sends(), id="p")).result("60s")
     assert told.startswith("run kid: signal approved: Expected `bool`, got `str`. workflow declared")
     assert told.endswith("Nothing was sent.")
 
@@ -145,7 +145,7 @@ async def test_an_unread_message_of_the_wrong_type_can_be_corrected(world: World
         await run.resume()
         if act == "drop":
             await run.signal(approved, False)
-        assert await run.result(timeout="20s") is False
+        assert await run.result(timeout="60s") is False
         kind, said = ("dropped", "actor") if act == "drop" else ("signal", "replaced_by")
         [journaled] = [x.data for x in await events(run) if x.type == kind and x.data.get(said)]
         assert journaled["reason"] == "typo"
@@ -175,10 +175,10 @@ async def test_a_signal_that_came_before_its_wait_can_be_corrected(world: World,
         await run.resume()
         if act == "drop":
             await run.signal(approved, True)
-        assert await run.result(timeout="20s") is True
+        assert await run.result(timeout="60s") is True
     async with world.worker(world.app(named_in_the_body)):
         again = await run.retry()
-        assert await again.result(timeout="20s") is True
+        assert await again.result(timeout="60s") is True
 
 
 async def test_a_publication_of_the_wrong_type_can_be_dropped(world: World) -> None:
@@ -195,7 +195,7 @@ async def test_a_publication_of_the_wrong_type_can_be_dropped(world: World) -> N
         await run.resume()
         await world.until_waiting(run, "topic news")
         await app.publish(news, 7)
-        assert await run.result(timeout="20s") == 7
+        assert await run.result(timeout="60s") == 7
 
 
 async def test_what_cannot_be_changed_says_so(world: World) -> None:
@@ -213,7 +213,7 @@ async def test_what_cannot_be_changed_says_so(world: World) -> None:
         with pytest.raises(InvalidInput, match="drop the message and send another"):
             await run.replace_message("m", "x" * 200_000)
         await run.resume()
-        assert await run.result(timeout="20s") is True
+        assert await run.result(timeout="60s") is True
         with pytest.raises(RunFinished):
             await run.drop_message("m")
         assert await run.messages() == []

@@ -16,9 +16,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.adapters.memory import transaction
+from holdfast.adapters.memory import lease_operations
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
+from holdfast.adapters.memory.turns import commit_turn
 from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.core import events as e
 from holdfast.core import schedule as slot_rules
@@ -122,11 +123,11 @@ class Unfenced(MemoryStore):
             return [self._apply(write, commit) for commit in batch]
 
     def _apply(self, write: Transaction, commit: Commit) -> Verdict:
-        verdict = write.commit(commit)
+        verdict = commit_turn(write, commit)
         run = self._tables.runs.get(commit.no)
         if isinstance(verdict, Fenced) and run is not None and run.next_ordinal == commit.row.ordinal:
-            write._change(run.no, epoch=commit.row.epoch)
-            verdict = write.commit(commit)
+            write.change(run.no, epoch=commit.row.epoch)
+            verdict = commit_turn(write, commit)
         return verdict
 
 
@@ -140,7 +141,7 @@ class Deaf(MemoryStore):
             is_parked = isinstance(verdict, Committed) and not run.instance and not run.status.is_terminal
             if commit.park is not None and is_parked:
                 with self._writing() as write:
-                    write._change(run.no, available_at=commit.park.until)
+                    write.change(run.no, available_at=commit.park.until)
         return verdicts
 
 
@@ -183,7 +184,7 @@ class Uncounting(MemoryStore):
     async def claim(self, request: ClaimRequest) -> Claims:
         claims = await super().claim(request)
         with self._writing() as write:
-            runs = [write._change(run.no, claims=run.claims - 1) for run in claims.runs]
+            runs = [write.change(run.no, claims=run.claims - 1) for run in claims.runs]
         return Claims(runs, claims.next_due, claims.put_off)
 
 
@@ -295,7 +296,7 @@ def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: p
 def test_a_worker_that_blames_everybody_aboard_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """After some deaths every run is quarantined that was there, whoever killed them. Chance decides how often the
     killer kills before its step is done."""
-    monkeypatch.setattr(transaction, "after_death", _without_suspects)
+    monkeypatch.setattr(lease_operations, "after_death", _without_suspects)
     monkeypatch.setattr(engine, "is_convicted", _convicted_by_claims)
     killer, innocent = RunPlan("killer", [["poison", "p"]]), RunPlan("innocent", [["step", "slow", 2000, 0]])
     scenario = Scenario(workers=1, slots=100, runs=[killer, innocent])

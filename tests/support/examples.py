@@ -29,11 +29,15 @@ def load() -> None:
     """Makes the profile that of every property test that does not say more."""
     from hypothesis import HealthCheck, settings
 
-    settings.register_profile("ci", max_examples=FEW, database=None, deadline=None, print_blob=True)
-    slow = [HealthCheck.too_slow]
-    settings.register_profile(
-        LAB, max_examples=MANY, database=None, deadline=None, print_blob=True, suppress_health_check=slow
-    )
+    for name, number in (("ci", FEW), (LAB, MANY)):
+        settings.register_profile(
+            name,
+            max_examples=number,
+            database=None,
+            deadline=None,
+            print_blob=True,
+            suppress_health_check=[HealthCheck.too_slow],  # it measures the machine
+        )
     settings.load_profile(profile())
 
 

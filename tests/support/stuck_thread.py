@@ -20,7 +20,7 @@ class Thread:
 
     def run(self) -> str:
         self.begun.set()
-        self.may_end.wait(20)
+        self.may_end.wait(100)
         self.was_cancelled.append(current().is_cancelled)
         try:
             heartbeat("further")
@@ -33,4 +33,4 @@ class Thread:
 
     async def end(self) -> None:
         self.may_end.set()
-        assert await asyncio.to_thread(self.ended.wait, 10)
+        assert await asyncio.to_thread(self.ended.wait, 60)

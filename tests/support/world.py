@@ -32,7 +32,7 @@ from tests.support.postgres import clean_url
 from tests.support.sqlite import open_copy
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
-PATIENCE = 12.0
+PATIENCE = 60.0
 """Seconds after which a condition that does not come true fails its test."""
 
 LONG = "3000d"

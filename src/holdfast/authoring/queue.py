@@ -53,6 +53,8 @@ class Queue:
 def rules_of(queues: Iterable[Queue]) -> dict[str, QueueRules]:
     """The rules of queues by name. Raises `DefinitionError` if one name has two different rules."""
     found: dict[str, QueueRules] = {}
+    if not isinstance(queues, Iterable):
+        raise DefinitionError(f"App(queues=[…]) takes a list of queues, not {queues!r}")
     for one in queues:
         if not isinstance(one, Queue):
             raise DefinitionError(f"App(queues=[…]) takes queues, not {one!r}")

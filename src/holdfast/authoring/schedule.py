@@ -151,6 +151,8 @@ def check_schedule_name(name: object) -> str:
 def definitions_of(schedules: Iterable[Schedule[Any]]) -> dict[str, Definition]:
     """The definitions of schedules by name. Raises `DefinitionError` if two have one name."""
     found: dict[str, Definition] = {}
+    if not isinstance(schedules, Iterable):
+        raise DefinitionError(f"App(schedules=[…]) takes a list of schedules, not {schedules!r}")
     for one in schedules:
         if not isinstance(one, Schedule):
             raise DefinitionError(f"App(schedules=[…]) takes schedules, not {one!r}")

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from holdfast.client.feed import Feeds
+from holdfast.client.hidden_values import HiddenValues
 from holdfast.client.waiters import Waiting
 from holdfast.client.watches import Watches
 from holdfast.core import events as e
@@ -65,6 +66,11 @@ class Access(Protocol):
     @property
     def watches(self) -> Watches:
         """The watched values."""
+        ...
+
+    @property
+    def hidden(self) -> HiddenValues:
+        """What must not be shown of each run."""
         ...
 
     @property

@@ -20,6 +20,7 @@ from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
 from holdfast.client.client_run import ClientRun, view_of
 from holdfast.client.feed import Feeds
+from holdfast.client.hidden_values import HiddenValues
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.run_errors import check_error, find_errors, read_errors
@@ -76,6 +77,7 @@ class Client:
         self.waiting: Waiting = Waiting(store)
         self.feeds: Feeds = Feeds(store)
         self.watches: Watches = Watches(store, self.feeds)
+        self.hidden: HiddenValues = HiddenValues(store)
         self.local: LocalWorker | None = None
         self.current_trace: CurrentTrace = no_trace
         """Returns the caller's trace; called at every start, signal, publication, cancel and retry."""

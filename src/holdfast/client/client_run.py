@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from datetime import datetime
 from textwrap import indent
@@ -19,7 +19,6 @@ from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import deletion, inquiry, operator_acts, stream_reader, unread_messages
 from holdfast.client.access import Access
-from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.run_errors import read_errors
 from holdfast.client.signal_message import deliver, signal_message
@@ -29,6 +28,7 @@ from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
 from holdfast.core.messages import encode_event, ended
+from holdfast.core.redaction import NOTHING_HIDDEN
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.suspicion import words
@@ -93,7 +93,9 @@ class ClientRun(Run[R]):
         found = await self._waited(timeout)
         return None if found is None else Status(found.status)
 
-    async def _waited(self, timeout: Duration | None) -> e.ChildEnded | RunRow | None:
+    async def _waited(
+        self, timeout: Duration | None, paused: Callable[[RunRow], None] | None = None
+    ) -> e.ChildEnded | RunRow | None:
         """The run's end if this process already knows it, else its row; None if the time runs out first."""
         if find_program() is not None:
             raise NotAllowedHere("waiting for a run through the app in a workflow: await the workflow itself (a child)")
@@ -113,6 +115,8 @@ class ClientRun(Run[R]):
                     row = await self._row()
                     if row.status.is_terminal:
                         return row
+                    if row.status is Status.PAUSED and paused is not None:
+                        paused(row)
                 is_known_to_run = False
                 left = None if until is None else until - loop.time()
                 if left is not None and left <= 0:
@@ -121,7 +125,11 @@ class ClientRun(Run[R]):
 
     async def result(self, timeout: Duration | None = None) -> R:
         """Waits for the end and returns the result, or raises the error the run ended with."""
-        found = await self._waited(timeout)
+        return await self.result_or_pause(None, timeout)
+
+    async def result_or_pause(self, paused: Callable[[RunRow], None] | None, timeout: Duration | None) -> R:
+        """`result`. Calls `paused` whenever it finds the run paused; what that raises ends the wait."""
+        found = await self._waited(timeout, paused)
         if found is None:
             assert timeout is not None
             limit = format_duration(parse_duration(timeout, what="timeout"))
@@ -231,10 +239,10 @@ class ClientRun(Run[R]):
         """The whole journal, without secrets."""
         turns: list[Turn] = []
         after = 0
-        redaction = await redaction_for(self._client.store, await self._row())
+        run = await self._row()
         while rows := await self._client.store.history(self.id, after_seq=after):
             read = [decode_row(row) for row in rows]
-            redaction = await with_ended(self._client.store, redaction, read)
+            redaction = await self._client.hidden.of(run)
             turns.extend(redaction.turn(turn) for turn in read)
             after = rows[-1].seq
         return turns
@@ -263,13 +271,12 @@ class ClientRun(Run[R]):
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
         """The journal turn by turn, without secrets."""
         store = self._client.store
-        redaction = await redaction_for(store, await self._row())
         async with self._client.feeds.of_run(self.id) as news:
             while True:
                 row = await self._row()
                 rows = await store.history(self.id, after_seq=after)
                 turns = [decode_row(stored) for stored in rows]
-                redaction = await with_ended(store, redaction, turns)
+                redaction = await self._client.hidden.of(row) if turns else NOTHING_HIDDEN
                 for turn in turns:
                     yield redaction.turn(turn)
                     after = turn.seq

@@ -14,7 +14,7 @@ from holdfast.authoring.schedule import Schedule, check_schedule_name
 from holdfast.authoring.script.workflows import AnyWorkflow
 from holdfast.client.client_run import ClientRun
 from holdfast.core.declaration import is_declared, made_by_hand
-from holdfast.core.ids import check_text
+from holdfast.core.ids import check_id, check_text
 from holdfast.core.instants import kept_instant
 from holdfast.core.schedule import Fate, Overlap, Pause, Pending, ScheduleState, add, next_slot
 from holdfast.core.specs import WorkflowSpec
@@ -116,13 +116,14 @@ class ScheduleHandle(Generic[R]):
         starts."""
         await book.remove(self._client.store, self.name)
 
-    async def trigger(self) -> Run[R]:
-        """Starts a run now, besides the timetable. Raises `Conflict` if an earlier one is open and `overlap` is "skip".
-        With "buffer_one", "buffer_all" and "cancel" the run begins when the earlier one has ended, and cannot be found
-        before.
+    async def trigger(self, *, id: str | None = None) -> Run[R]:
+        """Starts a run now, besides the timetable. The same `id` starts one run: trigger again with it if an answer was
+        lost. Raises `Conflict` if an earlier run is open and `overlap` is "skip". With "buffer_one", "buffer_all" and
+        "cancel" the run begins when the earlier one has ended, and cannot be found before.
         """
         at = self._client.store.clock.now()
-        slot = await self._add(at, f"{self.name}@trigger:{at.isoformat()}")
+        mark = at.isoformat() if id is None else check_id(id, "id of a trigger")
+        slot = await self._add(at, check_id(f"{self.name}@trigger:{mark}", "run of this trigger"))
         if slot.fate == "skipped":
             raise Conflict(
                 f"schedule {self.name}: an earlier run is open, and overlap= says to start no other. Wait for its end, "

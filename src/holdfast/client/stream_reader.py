@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
-from holdfast.authoring.handle import Part
+import msgspec
+
+from holdfast.authoring.handle import Part, PartState
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.stream import Sent
 from holdfast.client.stream_page import RawPart, SharedPage
@@ -14,6 +17,7 @@ from holdfast.ports.parts import StreamPage
 
 if TYPE_CHECKING:
     from holdfast.client.access import Access
+    from holdfast.ports.runs import RunRow
 
 T = TypeVar("T")
 P = TypeVar("P", RawPart, Part[Any])
@@ -21,6 +25,17 @@ P = TypeVar("P", RawPart, Part[Any])
 Only: TypeAlias = Literal["completed"] | None
 Rows: TypeAlias = Callable[[SharedPage, int], Sequence[P]]
 """The parts in a row of a page, by its number."""
+
+
+class StreamPart(msgspec.Struct, frozen=True):
+    """A part as people may see it."""
+
+    offset: int
+    step: str
+    attempt: int
+    state: PartState
+    value: Any
+
 
 FEWEST, MOST = 16, 512
 """Rows per query: more while they are small."""
@@ -35,9 +50,18 @@ def read(
     return _live(client, _Place(run, checked(stream).name, place_after(after), only), _decoder(stream))
 
 
-def read_raw(client: Access, run: str, name: str, after: int = -1, only: Only = None) -> AsyncGenerator[RawPart]:
-    """The parts after that offset, live, as they are stored."""
-    return _live(client, _Place(run, name, after, only), SharedPage.raw)
+async def read_shown(
+    client: Access, run: RunRow, name: str, after: int = -1, only: Only = None, *, is_live: bool = True
+) -> AsyncGenerator[StreamPart]:
+    """The parts after that offset, live or those that exist now, without what must not be shown of the run."""
+    place = _Place(run.id, name, after, only)
+    pages = _live_pages(client, place, SharedPage.raw) if is_live else _pages_now(client, place, SharedPage.raw)
+    async with aclosing(pages):
+        async for parts in pages:
+            redaction = await client.hidden.of(run)
+            for part in parts:
+                value = redaction.value(msgspec.json.decode(part.value))
+                yield StreamPart(part.offset, part.step, part.attempt, part.state, value)
 
 
 async def read_now(
@@ -45,12 +69,7 @@ async def read_now(
 ) -> list[Part[T]]:
     """The parts that exist now. Does not wait."""
     place = _Place(run, checked(stream).name, place_after(after), only)
-    return await _now(client, place, _decoder(stream))
-
-
-async def raw_now(client: Access, run: str, name: str, after: int = -1, only: Only = None) -> list[RawPart]:
-    """The parts that exist now, as they are stored."""
-    return await _now(client, _Place(run, name, after, only), SharedPage.raw)
+    return [part async for parts in _pages_now(client, place, _decoder(stream)) for part in parts]
 
 
 def checked(stream: Sent[T]) -> Sent[T]:
@@ -99,6 +118,14 @@ class _Place:
 
 
 async def _live(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[P]:
+    async with aclosing(_live_pages(client, place, rows)) as pages:
+        async for parts in pages:
+            for part in parts:
+                yield part
+
+
+async def _live_pages(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[list[P]]:
+    """The parts of each page that has any."""
     is_known = False
     async with client.feeds.of_stream(place.run, place.name) as tail:
         while True:
@@ -110,9 +137,8 @@ async def _live(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[
                 return  # it was removed
             is_known = True
             found, has_more = place.take(shared, rows)
-            for parts in found:
-                for part in parts:
-                    yield part
+            if parts := [part for row in found for part in row]:
+                yield parts
             if has_more:
                 continue
             if shared.page.is_ended:
@@ -120,16 +146,15 @@ async def _live(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[
             await tail.wait(version)
 
 
-async def _now(client: Access, place: _Place, rows: Rows[P]) -> list[P]:
-    everything: list[P] = []
+async def _pages_now(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[list[P]]:
     has_more = True
     while has_more:
         page = await client.store.read_parts(place.run, place.name, after=place.after, limit=place.limit)
         if page is None:
             raise _missing(client, place.run)
         found, has_more = place.take(SharedPage(place.run, place.name, page), rows)
-        everything += [part for parts in found for part in parts]
-    return everything
+        if parts := [part for row in found for part in row]:
+            yield parts
 
 
 def _decoder(stream: Sent[Any]) -> Rows[Part[Any]]:

@@ -16,7 +16,6 @@ import msgspec
 from holdfast.authoring.handle import StoredMessage
 from holdfast.client import operator_acts
 from holdfast.client.access import Access
-from holdfast.client.hidden_values import redaction_for
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal, update_refusal
 from holdfast.core.checksums import message_checksum
@@ -45,16 +44,23 @@ _any = Shape[object](object, what="the value")
 
 async def stored(client: Access, row: RunRow) -> list[StoredMessage]:
     """Signals in the journal that no wait has taken, then unread messages, oldest first."""
-    redaction = await redaction_for(client.store, row)
-    kept = [_shown(client, row, redaction.event(signal)) for signal in await _kept(client, row)]
-    for message in await _unread(client, row):
-        try:
-            event = redaction.event(_checked(row.id, message))
-        except CorruptJournal as error:
-            kept.append(StoredMessage(number=message.no, id=message.id, kind=message.kind, problem=str(error)))
+    signals = await _kept(client, row)
+    unread = [(message, _decoded(row, message)) for message in await _unread(client, row)]
+    redaction = await client.hidden.of(row, [event for _, event in unread if not isinstance(event, CorruptJournal)])
+    kept = [_shown(client, row, redaction.event(signal)) for signal in signals]
+    for message, event in unread:
+        if isinstance(event, CorruptJournal):
+            kept.append(StoredMessage(number=message.no, id=message.id, kind=message.kind, problem=str(event)))
         else:
-            kept.append(_shown(client, row, event, message))
+            kept.append(_shown(client, row, redaction.event(event), message))
     return kept
+
+
+def _decoded(row: RunRow, message: Unconsumed) -> e.AnyEvent | CorruptJournal:
+    try:
+        return _checked(row.id, message)
+    except CorruptJournal as error:
+        return error
 
 
 def _shown(client: Access, row: RunRow, event: e.AnyEvent, message: Unconsumed | None = None) -> StoredMessage:

@@ -23,6 +23,7 @@ from holdfast.ports.store import Store
 from holdfast.turn.history import Journal, Loaded
 from holdfast.turn.payloads import blobs_named
 from holdfast.turn.source import load
+from holdfast.upkeep.imposition import is_operator
 
 LOOKS = 5
 """Maximum number of tries for a run that changes while it is checked."""
@@ -158,7 +159,8 @@ async def _of_input(store: Store, row: RunRow, loaded: Loaded) -> list[str]:
 async def _of_others(store: Store, row: RunRow, run: Run) -> list[str]:
     """Checks that the holder is known, and that a run which it waits for, and did not start, knows of it."""
     problems: list[str] = []
-    if row.instance and row.instance not in {worker.instance for worker in await store.workers()}:
+    is_known = not row.instance or is_operator(row.instance)
+    if not is_known and row.instance not in {worker.instance for worker in await store.workers()}:
         problems.append(f"its row says that worker instance {row.instance!r} holds it, and there is none")
     for wait in run.waits.values() if run.end is None else ():
         if wait.kind != "child":

@@ -50,7 +50,7 @@ def zone_of(name: str) -> ZoneInfo:
 def check_cron(text: object) -> str:
     """The expression with single spaces. Raises `InvalidSchedule`, which says what is wrong."""
     if not isinstance(text, str) or len(text) > MOST_TEXT:
-        raise InvalidSchedule(f"cron={str(text)[:60]!r}: give text such as '0 3 * * *'.")
+        raise InvalidSchedule(f"cron={repr(text)[:60]}: give text such as '0 3 * * *'.")
     expression = " ".join(text.split())
     if len(expression.split(" ")) not in (5, 6):
         raise InvalidSchedule(

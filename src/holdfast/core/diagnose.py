@@ -14,6 +14,7 @@ import msgspec
 
 from holdfast.core.guards import is_dict, is_list, is_named, is_set, is_tuple
 from holdfast.core.models import encode_hook, is_model
+from holdfast.core.plurals import type_of
 
 __all__ = ["MAX_DEPTH", "Problem", "find_difference", "find_obstacle"]
 
@@ -90,8 +91,8 @@ def _unfit(value: object) -> str:
         _encode(value)
     except Exception as error:  # noqa: BLE001 any reason not to encode is an answer here
         if "is unsupported" in str(error):
-            return f"is {_article(value)}, which cannot be stored. Store what it was made from"
-        return f"is {_article(value)} that cannot be stored: {error}"
+            return f"is {type_of(value)}, which cannot be stored. Store what it was made from"
+        return f"is {type_of(value)} that cannot be stored: {error}"
     return ""
 
 
@@ -111,7 +112,7 @@ def _unfit_key(key: object) -> str:
     try:
         _encode({key: None})
     except Exception:  # noqa: BLE001 any reason not to encode is an answer here
-        return f"is {_article(key)}, and JSON keys are text. Use str keys, or a list of pairs"
+        return f"is {type_of(key)}, and JSON keys are text. Use str keys, or a list of pairs"
     return ""
 
 
@@ -155,12 +156,7 @@ def _equal(value: Any, back: Any) -> bool:
 
 
 def _changed(value: object, back: object) -> str:
-    return f"{_article(value)} came back as {_article(back)}. Annotate it as {_annotation_for(value)}"
-
-
-def _article(value: object) -> str:
-    name = type(value).__name__
-    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
+    return f"{type_of(value)} came back as {type_of(back)}. Annotate it as {_annotation_for(value)}"
 
 
 def _annotation_for(value: object) -> str:

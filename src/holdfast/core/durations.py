@@ -11,6 +11,7 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TypeAlias
 
+from holdfast.core.plurals import type_of
 from holdfast.errors import InvalidDuration
 
 __all__ = ["Duration", "format_duration", "parse_duration"]
@@ -57,7 +58,7 @@ def parse_duration(value: Duration, *, what: str = "duration", most: timedelta =
     elif isinstance(value, (int, float)):
         parsed = _parse_seconds(value, what)
     else:
-        raise InvalidDuration(f"{what}: a {type(value).__name__} is not a duration. {ACCEPTED}")
+        raise InvalidDuration(f"{what}: {type_of(value)} is not a duration. {ACCEPTED}")
     if parsed < timedelta(0):
         raise InvalidDuration(f"{what}: {_shown(value)} is negative, and a duration cannot be. {ACCEPTED}")
     if parsed > most:

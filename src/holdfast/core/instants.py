@@ -11,6 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from holdfast.core.durations import Duration, parse_duration
+from holdfast.core.plurals import type_of
 from holdfast.errors import InvalidDuration, InvalidInput
 
 EARLIEST = datetime.min.replace(tzinfo=UTC)
@@ -57,7 +58,7 @@ def span_micros(span: timedelta | None) -> int | None:
 def kept_instant(at: object, what: str) -> datetime:
     """The given instant in UTC. Raises `InvalidInput`, which names `what` it was given for."""
     if not isinstance(at, datetime):
-        raise InvalidInput(f"{what}: a {type(at).__name__} is not an instant. Give an aware datetime.")
+        raise InvalidInput(f"{what}: {type_of(at)} is not an instant. Give an aware datetime.")
     if at.utcoffset() is None:
         raise InvalidInput(_naive(what, at))
     try:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from holdfast.core.plurals import type_of
 from holdfast.core.rate import Rate, parse_rate
 from holdfast.errors import DefinitionError, InvalidInput
 
@@ -161,7 +162,7 @@ def declared_rule(state: LimitState, rule: Rule, instance: str, live: Collection
 def key_text(value: Any, what: str) -> str:
     """The key in a step's arguments. Raises `DefinitionError` if it is not a valid key."""
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise DefinitionError(f"{what} is a {type(value).__name__}: the key of a limit is a text or a whole number")
+        raise DefinitionError(f"{what} is {type_of(value)}: the key of a limit is a text or a whole number")
     text = str(value)
     if len(text.encode("utf-8", "surrogatepass")) > MOST_KEY:
         raise DefinitionError(f"{what} is longer than {MOST_KEY} bytes: use a shorter key, such as an id")

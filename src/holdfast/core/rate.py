@@ -14,7 +14,7 @@ import msgspec
 from holdfast.core.durations import parse_duration
 from holdfast.errors import InvalidDuration, InvalidInput
 
-_RATE = re.compile(r"\s*([0-9]{1,9})\s*/\s*([0-9.]*)\s*([a-z]+)\s*")
+_RATE = re.compile(r"\s*([0-9]+)\s*/\s*([0-9.]*)\s*([a-z]+)\s*")
 _SMOOTH = 100_000
 """Microseconds of the rate that may be used at once, since a worker checks its queues only now and then."""
 
@@ -52,8 +52,8 @@ def parse_rate(value: object, what: str = "rate") -> Rate:
     count, unit = int(found[1]), f"{found[2]}{'m' if found[3] == 'min' else found[3]}"
     try:
         micros = _micros(unit)
-    except InvalidDuration as error:
-        raise InvalidInput(f"{what}={value!r} is not a rate ({error}). {ACCEPTED}") from None
+    except InvalidDuration:
+        raise InvalidInput(f"{what}={value!r}: {found[3]!r} is not a period. {ACCEPTED}") from None
     if not count:
         raise InvalidInput(f"{what}={value!r}: no run would ever begin. Pause it instead, or give at least 1.")
     if count > micros or micros // count > _LONGEST:

@@ -38,7 +38,9 @@
     ├── SplitFailed                   too few branches of a split succeeded
     ├── VersionMismatch               a machine's log was written by a different version of it
     ├── CompensationFailed            undo steps of a saga that failed, collected
-    ├── StepLimitExceeded · DeadlineExceeded · Diverged · NeverWaits · Stuck
+    ├── RunPaused                     app.run met a pause that no operator asked for
+    │   └── Stuck                     nothing can wake the run
+    ├── StepLimitExceeded · DeadlineExceeded · Diverged · NeverWaits
     ├── Permanent · RetryAfter        raised by authors in a step
     │   └── CircuitOpen               a circuit breaker refused the call (a Permanent)
     └── StoreError
@@ -76,6 +78,7 @@ from holdfast.errors.run import (
     RunFinished,
     RunNotFound,
     RunOpen,
+    RunPaused,
     ScheduleNotFound,
     StepFailed,
     StepLimitExceeded,
@@ -175,6 +178,7 @@ __all__ = [
     "RunFinished",
     "RunNotFound",
     "RunOpen",
+    "RunPaused",
     "ScheduleNotFound",
     "SplitFailed",
     "StateFailed",

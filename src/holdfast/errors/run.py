@@ -170,7 +170,17 @@ class NeverWaits(HoldfastError):
     """A workflow body kept its loop busy without waiting for anything durable."""
 
 
-class Stuck(HoldfastError):
+class RunPaused(HoldfastError):
+    """`app.run` found its run paused, and not by an operator: nothing in this process can resume it. `reason` is that
+    of the pause."""
+
+    def __init__(self, text: str, *, run_id: str, reason: str) -> None:
+        super().__init__(text)
+        self.run_id = run_id
+        self.reason = reason
+
+
+class Stuck(RunPaused):
     """A workflow waits for something that nothing can bring: no step, timer, signal, topic or child is open."""
 
 

@@ -102,10 +102,10 @@ class RunDropped(_RunFact, frozen=True):
 
 
 class RunPutOff(_Fact, frozen=True):
-    """The worker delays a run: another worker holds it, or its definition is missing."""
+    """A run has to wait: another worker holds it, its definition is missing, or `app.run` met an operator's pause."""
 
     run: str
-    kind: Literal["contended", "missing definition"]
+    kind: Literal["contended", "missing definition", "paused"]
     detail: str
 
 

@@ -197,7 +197,8 @@ Creation: TypeAlias = Made | Existing | Joined | Lacking
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """Which runs to list. Empty means any. `since` and `until` limit the creation time, `until` exclusively; `prefix`
-    is how its id begins, `ids` are some ids. `is_oldest_first` turns the order of a list around."""
+    is how its id begins, `ids` are some ids, `parents` the ids of runs that started it. `is_oldest_first` turns the
+    order of a list around."""
 
     workflow: str = ""
     version: str | None = None
@@ -213,6 +214,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     until: datetime | None = None
     prefix: str = ""
     ids: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()
     is_oldest_first: bool = False
 
 
@@ -233,6 +235,7 @@ def matches(run: RunRow, which: Filter) -> bool:
         and (which.until is None or run.created_at < which.until)
         and run.id.startswith(which.prefix)
         and (not which.ids or run.id in which.ids)
+        and (not which.parents or run.parent in which.parents)
     )
 
 

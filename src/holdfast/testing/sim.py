@@ -255,7 +255,7 @@ class Sim:
             for a in decode_doing(row.doing).now:
                 if a.kind == "paused" and a.name == "stuck" and row.id not in self._told_stuck:
                     self._told_stuck.add(row.id)
-                    raise Stuck(f"run {row.id}: {a.detail}")
+                    raise Stuck(f"run {row.id}: {a.detail}", run_id=row.id, reason=a.name)
 
     def advice(self, view: RunView) -> str:
         """What a test can do to make that run continue."""

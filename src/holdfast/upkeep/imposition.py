@@ -24,6 +24,13 @@ from holdfast.turn.history import run_of_row
 from holdfast.turn.settlement import at_end
 
 TRIES = 5
+_OPERATOR = "operator-"
+
+
+def is_operator(instance: str) -> bool:
+    """Whether a run is held for a moment by somebody who writes without a worker. No row of `workers` names them; if
+    they die meanwhile, the next heartbeat of a worker frees the run."""
+    return instance.startswith(_OPERATOR)
 
 
 async def kill(store: Store, run_id: str, *, reason: str, actor: str) -> bool:
@@ -44,7 +51,7 @@ async def impose(
     """Takes the lease, appends, releases it. Returns False if a live worker holds it, it has ended, or it has
     changed."""
     for _ in range(TRIES):
-        taken = await store.take(run_id, instance=f"operator-{secrets.token_hex(8)}", steal=steal)
+        taken = await store.take(run_id, instance=f"{_OPERATOR}{secrets.token_hex(8)}", steal=steal)
         if taken is None:
             raise RunNotFound(f"no run {run_id!r} in {store.url}")
         if not isinstance(taken, Taken):

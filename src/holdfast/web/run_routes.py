@@ -10,7 +10,6 @@ import msgspec
 from starlette.responses import Response
 
 from holdfast.authoring.handle import RunView
-from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.objects import entry_object, event_object, run_detail, run_object, story_object
 from holdfast.client.inspect.story import read_story
@@ -173,9 +172,10 @@ async def values(call: Call) -> dict[str, Any]:
     """`GET runs/{id}/values`."""
     row = await find_run(call.client, call.id)
     store = call.client.store
-    redaction = await redaction_for(store, row)
     found: dict[str, Any] = {}
-    for name, data, blob in await store.exposures(call.id):
+    exposures = await store.exposures(call.id)
+    redaction = await call.client.hidden.of(row)
+    for name, data, blob in exposures:
         found[name] = bounded(redaction.value(msgspec.json.decode(await store.get_blob(blob) if blob else data)))
     return {"values": found}
 
@@ -184,14 +184,13 @@ async def journal(call: Call) -> dict[str, Any]:
     """`GET runs/{id}/journal`. A row that cannot be read says so in its place."""
     store, limit = call.client.store, call.query.number("limit", 200, 1, 1000)
     row = await find_run(call.client, call.id)
-    redaction = await redaction_for(store, row)
     rows = await store.history(call.id, after_seq=call.query.seq("after"), limit=limit)
+    redaction = await call.client.hidden.of(row)
     turns: list[dict[str, Any]] = []
     whose = {"run": row.id, "root": row.root}
     for stored in rows:
         try:
             turn = decode_row(stored)
-            redaction = await with_ended(store, redaction, [turn])
             turns.append({**whose, **turn_json(redaction.turn(turn), row)})
         except CorruptJournal as error:
             head = {"seq": str(stored.seq), "ordinal": stored.ordinal, "epoch": stored.epoch, "at": None}
@@ -212,7 +211,7 @@ async def blob(call: Call) -> Response:
             raise Problem(403, "Forbidden", "raw blobs are for the role admin")
         headers = {"Content-Disposition": 'attachment; filename="blob"'}
         return Response(data, headers=headers, media_type="application/octet-stream")
-    redaction = await redaction_for(store, row)
+    redaction = await call.client.hidden.of(row)
     try:
         shown = redaction.value(msgspec.json.decode(data))
     except msgspec.MsgspecError:

@@ -26,6 +26,12 @@ MOST_SLOTS = 1000
 """Maximum slots that one request starts."""
 
 
+class TriggerBody(Body, frozen=True):
+    """The same id starts one run: after a lost answer, ask again with it."""
+
+    id: str | None = None
+
+
 class BackfillBody(Body, frozen=True):
     """The range: instants, or how long ago (`3d`). A range with more slots than `most` starts nothing."""
 
@@ -105,7 +111,7 @@ async def resume(call: Call) -> dict[str, Any]:
 async def trigger(call: Call) -> dict[str, Any]:
     """`POST schedules/{name}/trigger`. With a buffering overlap the run is there when the earlier one has ended."""
     handle = await _handle(call)
-    run = await handle.trigger()
+    run = await handle.trigger(id=call.given(TriggerBody).id)
     audited(call.who.name, "schedules trigger", run.id)
     return {"schedule": await _shown(call, handle), "run": run.id}
 

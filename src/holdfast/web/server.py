@@ -6,6 +6,7 @@ It accepts no new request, ends its streams with a hint to reconnect later, and 
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import AsyncGenerator
@@ -140,5 +141,8 @@ def _listening(host: str, port: int) -> socket.socket:
         made.setblocking(False)
     except OSError as error:
         made.close()
-        raise InvalidInput(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        why, hint = error.strerror or str(error), ""
+        if error.errno == errno.EADDRINUSE:
+            hint = f". If that is another `holdfast dev`, stop it; `--http {host}:0` takes a free port"
+        raise InvalidInput(f"cannot listen on {host}:{port}: {why}{hint}") from error
     return made

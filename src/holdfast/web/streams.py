@@ -17,10 +17,9 @@ from starlette.responses import StreamingResponse
 
 from holdfast.client.client import Client
 from holdfast.client.feed import News
-from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.run_errors import check_error, saying, searched
-from holdfast.core.redaction import Redaction
+from holdfast.core.redaction import NOTHING_HIDDEN
 from holdfast.core.timeline import Timeline
 from holdfast.core.turn import decode_row
 from holdfast.errors import CorruptJournal
@@ -117,8 +116,8 @@ async def watched(call: Call, messages: AsyncGenerator[bytes]) -> AsyncGenerator
 async def journal(call: Call) -> StreamingResponse:
     """`GET runs/{id}/events`."""
     row = await find_run(call.client, call.id)
-    redaction = await redaction_for(call.client.store, row)
-    return event_stream(call.service, watched(call, _turns(call.client, call.id, after_id(call), redaction)))
+    await call.client.hidden.of(row)  # a start that cannot be read is an error of the request
+    return event_stream(call.service, watched(call, _turns(call.client, call.id, after_id(call))))
 
 
 def after_id(call: Call) -> int:
@@ -126,7 +125,7 @@ def after_id(call: Call) -> int:
     return read_seq(call.last_event_id, "Last-Event-ID", call.query.seq("after", UNSAID))
 
 
-async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) -> AsyncGenerator[bytes]:
+async def _turns(client: Client, run_id: str, after: int) -> AsyncGenerator[bytes]:
     store, line, read = client.store, Timeline(), 0
     async with client.feeds.of_run(run_id) as news:
         while True:
@@ -135,12 +134,12 @@ async def _turns(client: Client, run_id: str, after: int, redaction: Redaction) 
                 yield message("end", {"status": "removed"})
                 return
             rows = await store.history(run_id, after_seq=read)
+            redaction = await client.hidden.of(row) if rows else NOTHING_HIDDEN
             [view] = await client.views([row]) if rows and rows[-1].seq > after else [None]
             for stored in rows:
                 read = stored.seq
                 try:
                     turn = decode_row(stored)
-                    redaction = await with_ended(store, redaction, [turn])
                 except CorruptJournal:  # the story says what is wrong
                     continue
                 turn = redaction.turn(turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from holdfast.client.stream_reader import StreamPart
 from holdfast.web import act_routes as acts
 from holdfast.web import (
     batch_routes,
@@ -72,7 +73,7 @@ ROUTES: tuple[Route, ...] = (
     _get("runs/{id}/journal", run_routes.journal, "Its journal.", "after", "limit", answer=("turns", "next", "seq")),
     _get("runs/{id}/events", streams.journal, "Its journal, live.", "after", media_type=SSE),
     _get("runs/{id}/streams/{name}", stream_routes.parts, "Parts of a stream, live.", "after", "only", media_type=SSE,
-         events=(("part", stream_routes.StreamPart), ("end", stream_routes.StreamEnd))),
+         events=(("part", StreamPart), ("end", stream_routes.StreamEnd))),
     _get("runs/{id}/stream-ends", stream_routes.ends, "How many parts each of its streams has.", answer=("streams",)),
     _get("runs/{id}/steps/{key}", step_routes.one, "One step.", answer=("key", "step", "attempts", "events", "place")),
     _get("runs/{id}/graph", step_routes.graph, "Its declared plan.", answer=("kind", "nodes", "path")),
@@ -123,8 +124,8 @@ ROUTES: tuple[Route, ...] = (
          answer=("schedule", "runs")),
     _act("schedules/{name}/pause", schedule_routes.pause, "Pause a schedule.", acts.ReasonBody, answer=("schedule",)),
     _act("schedules/{name}/resume", schedule_routes.resume, "Resume a schedule.", acts.EmptyBody, answer=("schedule",)),
-    _act("schedules/{name}/trigger", schedule_routes.trigger, "Start a run of it now.", acts.EmptyBody,
-         answer=("schedule", "run")),
+    _act("schedules/{name}/trigger", schedule_routes.trigger, "Start a run of it now.",
+         schedule_routes.TriggerBody, answer=("schedule", "run")),
     _act("schedules/{name}/backfill", schedule_routes.backfill, "Start the slots of a range.",
          schedule_routes.BackfillBody, role="admin", answer=("schedule", "slots")),
     Route("DELETE", f"{BASE}/schedules/{{name}}", "admin", schedule_routes.remove, "Remove it; its runs stay.",

@@ -32,6 +32,9 @@ DELAYING = {
 }
 """What schedules: a run may stand still because of it, until somebody looks."""
 
+ENOUGH_TO_SEE = 2.5
+"""Seconds to watch a store in which a run may stand still."""
+
 Verdict: TypeAlias = Literal["verify", "refused", "reading", "running", "harmless", "delays", "no value", "PROBLEM"]
 
 
@@ -82,7 +85,7 @@ class Flipping:
         url = store.copy()
         assert not (found := asyncio.run(verified(url))), found
         self._readings: Readings = asyncio.run(readings(url))
-        self._outcomes: Outcomes = asyncio.run(outcomes(url, 20))
+        self._outcomes: Outcomes = asyncio.run(outcomes(url, PATIENCE))
         store.drop(url)
         standing = {name: end for name, end in self._outcomes.items() if end[0] != "ended"}
         assert not standing, standing
@@ -126,7 +129,7 @@ class Flipping:
             return "reading", f"{type(error).__name__}: {error}"
         if different := [name for name in read if read[name] != self._readings[name]]:
             return "PROBLEM", f"users read something else of {', '.join(different)}, and verify is silent"
-        came = await outcomes(url, PATIENCE)
+        came = await outcomes(url, ENOUGH_TO_SEE if column in DELAYING else PATIENCE)
         for name, end in came.items():
             if end == self._outcomes[name]:
                 continue

@@ -38,7 +38,7 @@ from holdfast.ports.runs import RunRow
 from holdfast.upkeep.compaction import compact
 from tests.support.flows import flow
 
-PATIENCE = 2.5
+PATIENCE = 20.0
 """Seconds in which every run of a store that is not damaged ends, by far."""
 
 Readings: TypeAlias = dict[str, Any]
@@ -246,7 +246,7 @@ async def readings(url: str) -> Readings:
             shown = (await run.get(stage), await run.get(whole))
             history = [(event.ordinal, event.type, event.data) async for event in _so_far(run, row.next_ordinal - 1)]
             found[name] = (row.status, columns, times, row.attributes, row.doing, shown, history)
-        found["asked"] += (await (await app.get("asked")).update(ask, 1, id="q1", timeout="1s"),)
+        found["asked"] += (await (await app.get("asked")).update(ask, 1, id="q1", timeout="10s"),)
         heard = await read_now(await app.client(), "speaks", tokens, None, None)
         found["speaks"] += ([(x.value, x.step, x.attempt, x.offset, x.state) for x in heard],)
     return found
@@ -260,7 +260,7 @@ async def _so_far(run: Run[Any], last: int) -> AsyncIterator[JournalEvent]:
             return
 
 
-async def outcomes(url: str, patience: float = PATIENCE) -> Outcomes:
+async def outcomes(url: str, patience: float) -> Outcomes:
     """What comes of the runs when a worker goes on: how each ended, or where it stands when the time is up."""
     app = App(url, workflows=WORKFLOWS)
     found: Outcomes = {}
@@ -281,7 +281,7 @@ async def _outcome(app: App, name: str, until: float) -> tuple[str, Any]:
             if view.status is Status.PAUSED:
                 return "paused", view.waiting
             if view.status.is_terminal:
-                return "ended", await run.result(timeout="1s")
+                return "ended", await run.result(timeout=PATIENCE)
             if loop.time() > until:
                 return "open", view.waiting
             await asyncio.sleep(0.02)

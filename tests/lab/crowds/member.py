@@ -17,7 +17,7 @@ import apsw
 import msgspec
 
 from holdfast.adapters.sqlite.board import Board
-from holdfast.adapters.sqlite.connection import open_writable
+from holdfast.adapters.sqlite.connections import open_writable
 from holdfast.adapters.sqlite.link import Link
 from holdfast.adapters.sqlite.statements import BEGIN
 from holdfast.adapters.sqlite.transaction import Transaction

@@ -21,7 +21,7 @@ import apsw
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import open_sqlite, writer
-from holdfast.adapters.sqlite.connection import Durability
+from holdfast.adapters.sqlite.connections import Durability
 from holdfast.errors import HoldfastError, StoreError
 from holdfast.testing.conformance.world import START, World
 from tests.lab.disk.files import Faults, Power

@@ -176,17 +176,17 @@ class SlotLedger:
         acts: list[tuple[float, str]] = [(at, "trigger") for at in plan.triggers]
         if plan.pauses_at >= 0:
             acts += [(plan.pauses_at, "pause"), (plan.pauses_at + 1.5, "resume")]
-        for at, verb in sorted(acts):
+        for number, (at, verb) in enumerate(sorted(acts)):
             await asyncio.sleep(max(0.0, at - loop.time()))
-            await insist(lambda verb=verb: self._do(client, plan.name, verb))  # type: ignore[misc]
+            await insist(lambda verb=verb, mark=str(number): self._do(client, plan.name, verb, mark))  # type: ignore[misc]
 
-    async def _do(self, client: Client, name: str, verb: str) -> None:
+    async def _do(self, client: Client, name: str, verb: str, mark: str) -> None:
         while True:
             try:
                 handle = await schedules.get(client, name, None)
                 match verb:
                     case "trigger":
-                        await handle.trigger()
+                        await handle.trigger(id=mark)
                     case "pause":
                         await handle.pause("for a while")
                     case _:

@@ -34,6 +34,8 @@ def test_two_different_queues_of_one_name_are_refused() -> None:
         App("memory://", queues=[Queue("a", at_once=1), Queue("a", at_once=2)])
     with pytest.raises(DefinitionError, match="takes queues"):
         App("memory://", queues=["a"])  # type: ignore[list-item]
+    with pytest.raises(DefinitionError, match="takes a list of queues, not <Queue a>"):
+        App("memory://", queues=Queue("a", at_once=1))  # type: ignore[arg-type]
 
 
 def test_a_worker_serves_what_its_app_declares() -> None:

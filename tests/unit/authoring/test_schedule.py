@@ -89,6 +89,8 @@ def test_an_app_has_one_schedule_of_a_name() -> None:
     wrong: Any = report
     with pytest.raises(DefinitionError, match="takes schedules"):
         App("memory://", schedules=[wrong])
+    with pytest.raises(DefinitionError, match="takes a list of schedules, not"):
+        App("memory://", schedules=one)  # type: ignore[arg-type]
 
 
 def test_slots_of_a_period_and_of_instants() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -12,12 +13,17 @@ from typing import Any
 import pytest
 
 from benchmarks import calls
-from benchmarks.counting import Connections, counted_hops, counted_syncs
+from benchmarks.counting import Connections, counted_hops, counted_questions, counted_syncs
 from benchmarks.program import app_at, many, one
 from benchmarks.throughput import finished
 from holdfast import App, Call
+from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.config import Configuration, RecoverySettings
+from holdfast.core.limit import Rule
 from holdfast.ports.leases import ClaimRequest, WorkerRow
+from holdfast.testing.conformance.limits import ask, demand
+from holdfast.testing.conformance.world import World
+from tests.support.postgres import clean_url
 
 MOST_CALLS_OF_A_RUN = 380
 MOST_CALLS_OF_A_STEP = 128
@@ -57,8 +63,25 @@ async def counted(folder: Path) -> AsyncGenerator[tuple[App, Callable[[list[Call
             yield app, run
 
 
-async def test_a_run_of_one_step_takes_two_commits(tmp_path: Path) -> None:
-    """Promise: made, claimed and begun in one transaction; the outcome of its step and its end in another."""
+RULES = re.compile(r"\b(limits|rates|places|waiters)\b")
+"""The tables of limits."""
+
+
+async def made_with_limits(url: str) -> None:
+    """Makes a store in which one step has the only place of a limit, and another waits for it."""
+    async with app_at(url) as app:
+        store = (await app.client()).store
+        world = World(store, VirtualClock(store.clock.now()))
+        holders = [await world.held_run(f"limited-{number}") for number in range(2)]
+        assert [await ask(world, holder, demand("api", Rule(at_once=1))) for holder in holders] == [True, False]
+
+
+@pytest.mark.parametrize("has_limits", [False, True])
+async def test_a_run_of_one_step_takes_two_commits(tmp_path: Path, has_limits: bool) -> None:
+    """Promise: made, claimed and begun in one transaction; the outcome of its step and its end in another. Limits of
+    other steps cost it nothing."""
+    if has_limits:
+        await made_with_limits(f"sqlite:///{tmp_path / 'counted.db'}")
     async with counted(tmp_path) as (_, run):
         costs: Costs = await run([one(1)])
     words = Counter(" ".join(text.split()[:3]) for text in costs.statements.elements() if "data_version" not in text)
@@ -70,6 +93,24 @@ async def test_a_run_of_one_step_takes_two_commits(tmp_path: Path) -> None:
         "COMMIT": 2,
     }, costs.statements
     assert costs.syncs == 2
+
+
+@pytest.mark.parametrize("has_limits", [False, True])
+async def test_a_run_of_one_step_is_two_questions_to_postgresql(has_limits: bool) -> None:
+    """Promise: it is made, claimed and begun by one, and ended by another. Limits of other steps cost it nothing."""
+    url = clean_url()
+    if has_limits:
+        await made_with_limits(url)
+    config = Configuration(recovery=RecoverySettings(enabled=False))
+    async with app_at(url, config) as app, app.worker(poll="100s", ttl="1h"):
+        await finished(app, [one(0), many(2)])
+        questions: list[int] = []
+        for _ in range(5):  # beats may fall into some
+            with counted_questions() as asked:
+                await finished(app, [one(1)])
+            assert not [text for text in asked if RULES.search(text)], asked
+            questions.append(sum(count for text, count in asked.items() if "pg_notify" not in text))
+    assert min(questions) == 2
 
 
 async def test_a_unique_value_costs_its_own_start_alone(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from holdfast import App
 from holdfast.cli.root import run
 from holdfast.cli.targets import load_app
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 SHOP = """
 from __future__ import annotations

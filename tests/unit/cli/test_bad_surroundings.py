@@ -13,7 +13,7 @@ from typing import Any
 import apsw
 import pytest
 
-from holdfast.adapters.sqlite import connection
+from holdfast.adapters.sqlite import connections
 from holdfast.cli import root
 from tests.unit.cli.conftest import Cli
 
@@ -134,7 +134,7 @@ def test_a_terminal_without_utf8_gets_marks_it_can_show(looked_at: Callable[...,
 def test_a_store_that_another_process_keeps_locked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: after some patience a sentence, and nothing is written; who only reads is not disturbed."""
     cli.start("hello", "name=x", "--id", "r")
-    monkeypatch.setattr(connection, "PATIENCE", 0.1)
+    monkeypatch.setattr(connections, "PATIENCE", 0.1)
     other = apsw.Connection(str(cli.folder / "store.db"))
     other.execute("BEGIN IMMEDIATE")
     try:

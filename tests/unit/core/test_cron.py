@@ -134,6 +134,12 @@ def test_an_expression_that_never_comes_or_cannot_be_read_is_refused(text: str) 
         check_cron(text)
 
 
+def test_what_is_no_text_is_shown_as_it_was_given() -> None:
+    """Promise: the number 5 is not shown as the text '5'."""
+    with pytest.raises(InvalidSchedule, match=r"^cron=5: give text such as '0 3 \* \* \*'"):
+        check_cron(5)
+
+
 @pytest.mark.parametrize("name", ["Europe/Berlyn", "", "../etc/passwd", "/etc/localtime", "x" * 300])
 def test_an_unknown_zone_is_refused(name: str) -> None:
     """Promise: the error names it, and no file outside the zone data is read."""

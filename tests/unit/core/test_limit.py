@@ -162,3 +162,16 @@ def test_a_key_is_a_text_or_a_number() -> None:
     """Promise: 255 bytes are fine."""
     assert key_text("é" * 127, "the key") == "é" * 127
     assert key_text(7, "the key") == "7"
+
+
+def test_what_a_key_is_instead_is_said() -> None:
+    """Promise: in good English."""
+    with pytest.raises(DefinitionError, match=r"^the key is an object: the key of a limit is a text"):
+        key_text(object(), "the key")
+
+
+def test_one_limit_where_a_list_is_wanted_is_refused() -> None:
+    """Promise: with what to write, when the step is made."""
+    api = Limit("api", at_once=1)
+    with pytest.raises(DefinitionError, match=r"takes a list of limits, not <limit api>: limits=\[<limit api>\]"):
+        step(limits=api)  # type: ignore[call-overload]

@@ -40,6 +40,22 @@ def test_what_is_not_a_rate_is_refused(value: object) -> None:
         parse_rate(value)
 
 
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("50/x", "rate='50/x': 'x' is not a period."),
+        ("9999999999/s", "rate='9999999999/s' is not between 1 per year and 1,000,000 per second."),
+        ("50", "rate='50' is not a rate."),
+        (50, "rate=50 is not a rate."),
+    ],
+)
+def test_what_is_wrong_with_a_rate_is_said(value: object, says: str) -> None:
+    """Contract: in the words of the person who wrote it, and with examples."""
+    with pytest.raises(InvalidInput) as caught:
+        parse_rate(value)
+    assert str(caught.value) == f'{says} Write a whole number and a period: "50/s", "100/m", "1000/h", "10/30s".'
+
+
 def test_no_window_sees_more_than_the_rate(rng: Random) -> None:
     """Promise: whatever the times of asking, any window holds at most its share of the rate, and the burst; and one who
     asks often enough gets the rate."""

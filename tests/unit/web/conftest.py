@@ -18,7 +18,7 @@ from holdfast.web.tokens import GivenTokens, Role, new_token
 
 HOST = "127.0.0.1:7070"
 ORIGIN = f"http://{HOST}"
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 approved = Signal[bool]("approved")
 paid = Topic[str]("paid")

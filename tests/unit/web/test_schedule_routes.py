@@ -67,6 +67,14 @@ async def test_a_trigger_starts_a_run_that_is_among_its_last(nightly: Api) -> No
     assert (run["id"], run["status"], run["workflow"]) == (told["run"], "completed", "hello")
 
 
+async def test_a_trigger_is_repeated_with_its_id(api: Api) -> None:
+    """Promise: an answer that was lost is asked for again with the id; it is the same run, and no conflict with it."""
+    await api.app.schedule(Schedule("ask", approval("x"), cron=CRON))
+    told = [await api.post("schedules/ask/trigger", {"id": "mail-17"}, role="operate") for _ in range(2)]
+    assert [each["run"] for each in told] == ["ask@trigger:mail-17"] * 2
+    assert len((await api.get("schedules/ask"))["runs"]) == 1
+
+
 async def test_a_trigger_beside_an_open_run_is_a_conflict(api: Api) -> None:
     """Promise: `overlap="skip"` starts no second run, and the answer says why."""
     await api.app.schedule(Schedule("ask", approval("x"), cron=CRON))

@@ -286,7 +286,7 @@ async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) 
     app = App(workflows=[work], store=faulty.store)
     async with app.worker(poll="100ms", ttl="300ms"):
         run = await app.start(work())
-        assert await run.result("10s") == "mine"
+        assert await run.result("60s") == "mine"
         assert (await run.view()).epoch == 1
     assert "its lease had expired" not in caplog.text
 

@@ -11,7 +11,7 @@ from holdfast.worker.heartbeat import Heartbeat
 from holdfast.worker.pulse import Pulse
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 
 class Silent:

@@ -102,5 +102,5 @@ async def test_a_worker_names_the_blocking_step_or_workflow(
     app = App(workflows=[greedy_workflow], store=MemoryStore())
     with caplog.at_level(logging.WARNING, logger="holdfast.worker"):
         async with app.worker(poll="50ms"):
-            await (await app.start(greedy_workflow())).result("10s")
+            await (await app.start(greedy_workflow())).result("60s")
     assert f"greedy_{where} ({__file__}:" in caplog.text

@@ -2,105 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from hashlib import sha256
-from threading import Lock
 
 from holdfast.adapters.memory import upkeep
-from holdfast.adapters.memory.run_list import backlog_of, cursor, position
-from holdfast.adapters.memory.tables import Blob, Duty, Tables
-from holdfast.adapters.memory.transaction import Transaction
-from holdfast.adapters.system.clock import SystemClock
-from holdfast.core.shares import Claimers
+from holdfast.adapters.memory.access import Access
+from holdfast.adapters.memory.blobs import keep_blobs
+from holdfast.adapters.memory.run_list import cursor, position
+from holdfast.adapters.memory.tables import Blob, Duty
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row
-from holdfast.errors import CorruptJournal, InvalidInput, NotAllowedHere
+from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, not_in_store
-from holdfast.ports.clock import Clock
-from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.contents import Contents
-from holdfast.ports.inbox import Delivery, Message
-from holdfast.ports.runs import Creation, NewRun
-from holdfast.ports.transactions import OpenTransaction
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
 __all__ = ["Keeping"]
 
-_NO_DATABASE = (
-    "the store is memory://, which has no database to share a transaction with. Use sqlite:///… or postgresql://…."
-)
 
-
-class Keeping:
-    """The part of a memory store that keeps blobs and snapshots, and on which the other parts build."""
-
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._lock = Lock()
-        self._tables = Tables()
-        self._listeners: list[Callable[[str], None]] = []
-        self._claimers = Claimers()
-
-    @property
-    def url(self) -> str:
-        """The same for every memory store."""
-        return "memory://"
-
-    @property
-    def clock(self) -> Clock:
-        return self._clock
-
-    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
-        """Calls the listener with hints after each write. Returns a function that unsubscribes."""
-        with self._lock:
-            self._listeners.append(listener)
-
-        def unsubscribe() -> None:
-            with self._lock, suppress(ValueError):
-                self._listeners.remove(listener)
-
-        return unsubscribe
-
-    def changes(self) -> int:
-        """Always 0: no other process writes to this store."""
-        return 0
-
-    @property
-    def is_exclusive(self) -> bool:
-        """See `ports.transactions`."""
-        return False
-
-    async def transact(self, *, is_async: bool) -> OpenTransaction:
-        """See `ports.transactions`: refused."""
-        raise NotAllowedHere(f"{_NO_DATABASE} In a test put a Fake in the place of a step with tx=True.")
-
-    async def create_within(self, connection: object, new: NewRun, *, key_since: datetime) -> Creation:
-        """See `ports.transactions`: refused."""
-        raise InvalidInput(f"connection=: {_NO_DATABASE}")
-
-    async def send_within(self, connection: object, message: Message) -> Delivery:
-        """See `ports.transactions`: refused."""
-        raise InvalidInput(f"connection=: {_NO_DATABASE}")
-
-    def wake(self) -> None:
-        """Does nothing: callers have no transactions here."""
-
-    async def condition(self) -> Condition:
-        """See `ports.condition`."""
-        return Condition(engine="memory", durability="none: everything is lost when the process ends")
-
-    async def backlog(self) -> Sequence[Backlog]:
-        """See `ports.condition`."""
-        with self._lock:
-            return backlog_of(self._tables.runs.values(), self._clock.now())
-
-    async def close(self) -> None:
-        """Forgets the listeners. The data stay as long as the store object."""
-        with self._lock:
-            self._listeners.clear()
+class Keeping(Access):
+    """The part of a memory store that keeps blobs and snapshots."""
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -132,7 +55,7 @@ class Keeping:
         """See `ports.blobs`."""
         name = data.name if isinstance(data, Stub) else sha256(data).hexdigest()
         with self._writing() as write:
-            write.keep_blobs([(name, data)], kind)
+            keep_blobs(write, [(name, data)], kind)
         return name
 
     async def get_blob(self, name: str) -> bytes:
@@ -228,20 +151,6 @@ class Keeping:
         """See `ports.upkeep`."""
         with self._lock:
             return upkeep.space(self._tables, largest)
-
-    # -- writing -------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _writing(self) -> Generator[Transaction]:
-        """Runs one transaction; listeners are told after the lock is released."""
-        with self._lock:
-            write = Transaction(self._tables, self._clock.now())
-            yield write
-            listeners = list(self._listeners)
-        for run in write.hints:
-            for listener in listeners:
-                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
-                    listener(run)
 
 
 def _verified(name: str, blob: Blob | None) -> bytes:

@@ -9,7 +9,7 @@ import msgspec
 from holdfast.adapters.limits.desk import Desk, Waiter
 from holdfast.adapters.limits.places import move_places, promote, tend
 from holdfast.adapters.limits.views import line_of, view_of
-from holdfast.adapters.memory.schedules import Scheduled
+from holdfast.adapters.memory.access import Access
 from holdfast.adapters.memory.tables import LimitTables, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.limit import Rule, Setting
@@ -179,7 +179,7 @@ class MemoryDesk(Desk):
                 self._limits.waiters[waiter.no, waiter.step] = msgspec.structs.replace(waiter, woken_at=None)
 
 
-class Limiting(Scheduled):
+class Limiting(Access):
     """The part of a memory store that keeps limits."""
 
     @property

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from threading import Lock
 
+from holdfast.adapters.memory.access import Access
 from holdfast.adapters.memory.run_list import matches, place
-from holdfast.adapters.memory.tables import Tables
 from holdfast.core.status import Status
 from holdfast.ports.overview import Spread
 from holdfast.ports.runs import Filter
 
 
-class Looking:
+class Looking(Access):
     """The part of a memory store that counts and summarises."""
-
-    _lock: Lock
-    _tables: Tables
 
     async def tally(self, which: Filter, *, at_most: int) -> dict[Status, int]:
         """See `ports.overview`."""

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
-from datetime import datetime
-from itertools import islice
-from threading import Lock
+from collections.abc import Sequence
 
-import msgspec
-
-from holdfast.adapters.memory.gate_places import stand
+from holdfast.adapters.memory.access import Access
+from holdfast.adapters.memory.gate import begun_of, is_parked, stand, waiting_at
 from holdfast.adapters.memory.tables import Line, Standing, Tables
 from holdfast.adapters.memory.transaction import Transaction
-from holdfast.core.gate import OPEN, Gate, Pick, line, room, times_after
-from holdfast.core.rate import allowance, spent
-from holdfast.core.status import Status
+from holdfast.core.gate import OPEN
+from holdfast.core.rate import allowance
 from holdfast.core.turn import instant, micros
-from holdfast.ports.clock import Clock
-from holdfast.ports.leases import ClaimRequest
 from holdfast.ports.queues import QUEUES, QueueChange, QueueLoad, ShareLoad, StoredQueue
-from holdfast.ports.runs import RunRow
-
-_OPEN = {Status.PENDING, Status.RUNNING}
 
 
-class Queued(ABC):
+class Queued(Access):
     """The part of a memory store that keeps queues."""
-
-    _lock: Lock
-    _tables: Tables
-
-    @property
-    @abstractmethod
-    def clock(self) -> Clock:
-        """The clock of the store."""
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[Transaction]: ...
 
     async def queue(self, name: str) -> StoredQueue | None:
         """See `ports.queues`."""
@@ -70,7 +47,7 @@ class Queued(ABC):
 
     async def queue_load(self, name: str, *, shares: int = 20) -> QueueLoad:
         """See `ports.queues`."""
-        now = self.clock.now()
+        now = self._clock.now()
         with self._lock:
             waiting, begun = waiting_at(self._tables, name, now), begun_of(self._tables, name)
             stored, in_line = self._tables.queues.get(name), self._tables.lines.get(name, Line())
@@ -86,7 +63,7 @@ class Queued(ABC):
             oldest="" if oldest is None else oldest.id,
             since=None if oldest is None else oldest.available_at,
             begun=len(begun),
-            parked=sum(_is_parked(run, now) for run in begun),
+            parked=sum(is_parked(run, now) for run in begun),
             next_at=instant(allowed.next_at) if allowed is not None and not allowed.count else None,
             shares=tuple(ShareLoad(share, waits[share], places[share]) for share in ranked),
             share_count=len(waits),
@@ -94,96 +71,6 @@ class Queued(ABC):
 
     def _unwritten(self, name: str) -> StoredQueue | None:
         return StoredQueue(name=name, revision=0, body=b"", gate=OPEN) if name in self._tables.lines else None
-
-
-def waiting_at(tables: Tables, queue: str, now: datetime) -> list[RunRow]:
-    """The runs that wait at the gate of a queue and are due."""
-    return [
-        run
-        for no, standing in tables.standings.items()
-        if standing.how == "waits"
-        and (run := tables.runs[no]).queue == queue
-        and not run.instance
-        and run.status in _OPEN
-        and run.available_at is not None
-        and run.available_at <= now
-    ]
-
-
-def begun_of(tables: Tables, queue: str) -> list[RunRow]:
-    """The runs of a queue that have a place."""
-    return [
-        run
-        for no, standing in tables.standings.items()
-        if standing.how == "begun" and (run := tables.runs[no]).queue == queue and run.ended_at is None
-    ]
-
-
-class Admitted(msgspec.Struct):
-    """The runs that a gate admits, and the state this leaves behind."""
-
-    picks: list[Pick[RunRow]]
-    next_at: int | None = None
-
-
-def admitted(
-    tables: Tables,
-    request: ClaimRequest,
-    queue: str,
-    now: datetime,
-    *,
-    place: Callable[[RunRow], tuple[int, datetime | None, int]],
-    put_off: Callable[[list[RunRow]], None],
-    elsewhere: Collection[tuple[str, str]],
-) -> Admitted:
-    """The runs that the gate admits for this worker, in order. `put_off`: runs that no live worker can run."""
-    worker, only, waiting = request.worker, request.only, waiting_at(tables, queue, now)
-    if not waiting:
-        return Admitted([])
-    in_line = tables.lines.setdefault(queue, Line())
-    for run in waiting:
-        in_line.shares.setdefault(tables.standings[run.no].share, in_line.time)
-    stored = tables.queues.get(queue)
-    gate = OPEN if stored is None else stored.gate
-    counted = [run for run in begun_of(tables, queue) if not (gate.frees_parked and _is_parked(run, now))]
-    held = sum(run.instance == worker.instance for run in counted)
-    space = room(gate, request.limit, begun=len(counted), held=held, until=in_line.until, now=micros(now))
-    if not space.count:
-        return Admitted([], space.next_at)
-    begun = Counter(tables.standings[run.no].share for run in counted)
-
-    def runs_of(share: str) -> Iterator[RunRow]:
-        here = sorted((run for run in waiting if tables.standings[run.no].share == share), key=place)
-        if not here:
-            del in_line.shares[share]
-        foreign = [run for run in here if (run.workflow, run.version) not in worker.definitions]
-        put_off([run for run in foreign if (run.workflow, run.version) not in elsewhere])
-        mine = (run for run in here if (run.workflow, run.version) in worker.definitions)
-        return (run for run in mine if not only or run.id in only)
-
-    shares = sorted((time, share) for share, time in in_line.shares.items())
-    found = line(shares, runs_of=runs_of, places_of=lambda share: _left(gate, begun[share]), gate=gate)
-    return Admitted(list(islice(found, space.count)))
-
-
-def let_in(tables: Tables, queue: str, picks: Sequence[Pick[RunRow]], now: datetime) -> None:
-    """Starts these runs: their shares advance, and the rate is used."""
-    if not picks:
-        return
-    in_line, stored = tables.lines[queue], tables.queues.get(queue)
-    in_line.shares.update(times_after(picks))
-    in_line.time = max(in_line.time, *(pick.start for pick in picks), 0)
-    if stored is not None and stored.gate.interval:
-        in_line.until = spent(stored.gate.interval, in_line.until, micros(now), len(picks))
-
-
-def _left(gate: Gate, begun: int) -> int | None:
-    return None if gate.share_at_once is None else gate.share_at_once - begun
-
-
-def _is_parked(run: RunRow, now: datetime) -> bool:
-    is_due = run.status in _OPEN and run.available_at is not None and run.available_at <= now
-    return not run.instance and not is_due
 
 
 def _put_gate(tables: Tables, write: Transaction, queue: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
 from datetime import datetime
 
 from holdfast.core.turn import instant, micros
 from holdfast.errors import InvalidInput
-from holdfast.ports.condition import Backlog
 from holdfast.ports.runs import RunRow, matches
 
-__all__ = ["backlog_of", "cursor", "matches", "place", "position"]
+__all__ = ["cursor", "matches", "place", "position"]
 
 
 def place(run: RunRow) -> tuple[datetime, int]:
@@ -31,24 +29,3 @@ def position(text: str) -> tuple[datetime, int]:
         return instant(int(at)), int(no)
     except (ValueError, OverflowError):
         raise InvalidInput(f"{text!r} is not a cursor of this store; pass the `next` of a page unchanged") from None
-
-
-def backlog_of(runs: Iterable[RunRow], now: datetime) -> list[Backlog]:
-    """Runs that wait for a worker, by definition and queue, the longest wait first."""
-    found: dict[tuple[str, str, str], Backlog] = {}
-    for run in runs:
-        since = run.updated_at if run.bounces else run.available_at
-        if run.instance or run.available_at is None or since is None or (run.available_at > now and not run.bounces):
-            continue
-        key = (run.workflow, run.version, run.queue)
-        known = found.get(key)
-        is_older = known is None or since < known.since
-        found[key] = Backlog(
-            workflow=run.workflow,
-            version=run.version,
-            queue=run.queue,
-            count=1 + (known.count if known else 0),
-            oldest=run.id if is_older or known is None else known.oldest,
-            since=since if is_older or known is None else known.since,
-        )
-    return sorted(found.values(), key=lambda one: one.since)

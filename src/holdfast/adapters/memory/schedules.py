@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
-from threading import Lock
 
-from holdfast.adapters.memory.tables import Tables
-from holdfast.adapters.memory.transaction import Transaction
-from holdfast.ports.clock import Clock
+from holdfast.adapters.memory.access import Access
+from holdfast.adapters.memory.creation import insert_run
+from holdfast.adapters.memory.messages import send
 from holdfast.ports.schedules import SCHEDULES, DueSchedules, Move, Moved, Moving, Outrun, StoredSchedule
 
 
-class Scheduled(ABC):
+class Scheduled(Access):
     """The part of a memory store that keeps schedules."""
-
-    _lock: Lock
-    _tables: Tables
-
-    @property
-    @abstractmethod
-    def clock(self) -> Clock:
-        """The clock of the store."""
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[Transaction]: ...
 
     async def schedule(self, name: str) -> StoredSchedule | None:
         """See `ports.schedules`."""
@@ -40,7 +26,7 @@ class Scheduled(ABC):
 
     async def due_schedules(self, *, limit: int = 100) -> DueSchedules:
         """See `ports.schedules`."""
-        now = self.clock.now()
+        now = self._clock.now()
         with self._lock:
             planned = [(one.next_at, one) for one in self._tables.schedules.values() if one.next_at is not None]
         planned.sort(key=lambda pair: (pair[0], pair[1].name))
@@ -66,9 +52,9 @@ class Scheduled(ABC):
                 )
             fresh = [new for new in move.runs if self._tables.run(new.row.run) is None]
             for new in fresh:
-                write.insert(new)
+                insert_run(write, new)
             for message in move.messages:
-                write.send(message)
+                send(write, message)
             if move.by_hand:
                 write.hints[SCHEDULES] = None
             return Moved(tuple(new.row.run for new in fresh))

@@ -7,20 +7,29 @@ listeners are told after the lock is released.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import TypeAlias
 
-from holdfast.adapters.memory.leases import Leases
+from holdfast.adapters.memory import messages
+from holdfast.adapters.memory.blob_store import Keeping
+from holdfast.adapters.memory.condition import Examined
+from holdfast.adapters.memory.leases import Leasing
 from holdfast.adapters.memory.limits import Limiting
 from holdfast.adapters.memory.overview import Looking
 from holdfast.adapters.memory.queues import Queued
 from holdfast.adapters.memory.run_list import cursor, matches, place, position
+from holdfast.adapters.memory.schedules import Scheduled
+from holdfast.adapters.memory.shared_transactions import Lending
+from holdfast.adapters.memory.starts import create_run
 from holdfast.adapters.memory.streams import Streaming
+from holdfast.adapters.memory.turns import commit_turn
 from holdfast.adapters.memory.updates import Asked
 from holdfast.core.checksums import checked_shown
 from holdfast.core.status import Status
 from holdfast.core.turn import Row
+from holdfast.ports.clock import Clock
 from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Commit, Tree, Verdict
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
@@ -31,20 +40,49 @@ __all__ = ["MemoryStore"]
 UnreadOf: TypeAlias = Mapping[int, list[Unconsumed]]
 
 
-class MemoryStore(Leases, Looking, Queued, Limiting, Streaming, Asked):
+class MemoryStore(Leasing, Keeping, Looking, Examined, Queued, Scheduled, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in memory."""
+
+    @property
+    def url(self) -> str:
+        """The same for every memory store."""
+        return "memory://"
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    def subscribe(self, listener: Callable[[str], None]) -> Callable[[], None]:
+        """Calls the listener with hints after each write. Returns a function that unsubscribes."""
+        with self._lock:
+            self._listeners.append(listener)
+
+        def unsubscribe() -> None:
+            with self._lock, suppress(ValueError):
+                self._listeners.remove(listener)
+
+        return unsubscribe
+
+    def changes(self) -> int:
+        """Always 0: no other process writes to this store."""
+        return 0
+
+    async def close(self) -> None:
+        """Forgets the listeners. The data stay as long as the store object."""
+        with self._lock:
+            self._listeners.clear()
 
     # -- journal -------------------------------------------------------------------------------------------------------
 
     async def commit(self, batch: Sequence[Commit]) -> Sequence[Verdict]:
         """See `ports.journal`."""
         with self._writing() as write:
-            return [write.commit(commit) for commit in batch]
+            return [commit_turn(write, commit) for commit in batch]
 
     def commit_now(self, commit: Commit) -> Verdict | None:
         """See `ports.journal`."""
         with self._writing() as write:
-            return write.commit(commit)
+            return commit_turn(write, commit)
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, list[Row]]:
         """See `ports.journal`."""
@@ -88,7 +126,7 @@ class MemoryStore(Leases, Looking, Queued, Limiting, Streaming, Asked):
     ) -> Creation:
         """See `ports.runs`."""
         with self._writing() as write:
-            creation = write.create(new, key_since, instance, worker, first)
+            creation = create_run(write, new, key_since, instance, worker, first)
         if instance and isinstance(creation, Made) and creation.run.instance:
             self._claimers.count(instance, creation.run.workflow)
         return creation
@@ -134,17 +172,17 @@ class MemoryStore(Leases, Looking, Queued, Limiting, Streaming, Asked):
     async def send(self, message: Message) -> Delivery:
         """See `ports.inbox`."""
         with self._writing() as write:
-            return write.send(message)
+            return messages.send(write, message)
 
     async def replace(self, message: Message, no: int) -> Delivery:
         """See `ports.inbox`."""
         with self._writing() as write:
-            return write.replace(message, no)
+            return messages.replace(write, message, no)
 
     async def publish(self, publication: Publication) -> Sequence[str]:
         """See `ports.inbox`."""
         with self._writing() as write:
-            return write.publish(publication)
+            return messages.publish(write, publication)
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:
         """See `ports.inbox`; oldest first."""

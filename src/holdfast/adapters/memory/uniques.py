@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from holdfast.adapters.memory import gate_places
+from holdfast.adapters.memory import gate
+from holdfast.adapters.memory.messages import put, send
 from holdfast.adapters.memory.tables import Adoption, Tables
+from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core import events as e
 from holdfast.core.messages import predecessor_message
 from holdfast.ports.inbox import Message, message
 from holdfast.ports.runs import Existing, Joined, NewRun, RunRow
-
-if TYPE_CHECKING:
-    from holdfast.adapters.memory.transaction import Transaction
 
 
 def holder_of(tables: Tables, new: NewRun) -> RunRow | None:
@@ -62,8 +60,8 @@ def join(transaction: Transaction, holder: RunRow, new: NewRun) -> bool:
     if due is not None and due > now and joins.begins_at is not None:
         due = max(due, joins.begins_at)
         due = due if latest is None else min(due, latest)
-    transaction.put(holder, given)
-    gate_places.line_up(tables, _due(tables, holder.no, due), now)
+    put(transaction, holder, given)
+    gate.line_up(tables, _due(tables, holder.no, due), now)
     if due is not None and due <= now:
         transaction.hints[holder.id] = None
     return True
@@ -87,12 +85,12 @@ def succeed(transaction: Transaction, run: RunRow, new: NewRun, holder: RunRow |
     """The run has the value now: the one before is told, and those that must end first tell it of their ends."""
     tables = transaction.tables
     if holder is not None and new.replaces is not None and new.replaces.cancel is not None:
-        transaction.send(new.replaces.cancel)
+        send(transaction, new.replaces.cancel)
     is_early = False
     for name in new.started.after:
         before, told = tables.run(name), predecessor_message(name)
         if before is None or before.status.is_terminal:
-            transaction.send(message(run.id, told, "child", e.PredecessorEnded(run=name)))
+            send(transaction, message(run.id, told, "child", e.PredecessorEnded(run=name)))
         else:
             tables.adoptions.setdefault(before.no, []).append(Adoption(run.id, "", told))
             is_early = True

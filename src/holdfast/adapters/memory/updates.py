@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
-from threading import Lock
-
-from holdfast.adapters.memory.tables import Tables
-from holdfast.adapters.memory.transaction import Transaction
+from holdfast.adapters.memory.access import Access
+from holdfast.adapters.memory.answers import settle
 from holdfast.core.checksums import message_checksum
 from holdfast.ports.updates import Question, UpdateAnswer, checked_question
 
 
-class Asked(ABC):
+class Asked(Access):
     """The part of a memory store that keeps questions and answers."""
-
-    _lock: Lock
-    _tables: Tables
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[Transaction]: ...
 
     async def question(self, run: str, message: str) -> Question | None:
         """See `ports.updates`."""
@@ -38,5 +28,5 @@ class Asked(ABC):
                 return False
             letter.kind = "refused"
             letter.checksum = message_checksum(row.id, letter.id, "refused", letter.body)
-            write.settle(row, (answer,))
+            settle(write, row, (answer,))
             return True

@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
+from holdfast.adapters.memory.blobs import keep_blobs, lose, refer
+from holdfast.adapters.memory.creation import stored_row
 from holdfast.adapters.memory.run_list import place
 from holdfast.adapters.memory.tables import Source, Tables
 from holdfast.adapters.memory.transaction import Transaction
@@ -41,12 +43,12 @@ def put_snapshot(
 ) -> bool:
     """See `ports.journal`."""
     tables = write.tables
-    row, known = write.stored(no, snapshot.ordinal), tables.snapshots.get(no)
+    row, known = stored_row(write, no, snapshot.ordinal), tables.snapshots.get(no)
     if row is None or row.checksum != snapshot.checksum or (known is not None and known.ordinal > snapshot.ordinal):
         return False
-    write.keep_blobs(blobs, "segment")
+    keep_blobs(write, blobs, "segment")
     tables.snapshots[no] = snapshot
-    write.refer(no, SNAPSHOT, references)
+    refer(write, no, SNAPSHOT, references)
     return True
 
 
@@ -56,7 +58,7 @@ def drop_snapshots(write: Transaction, runs: Iterable[int] | None) -> int:
     chosen = [no for no in (tables.snapshots if runs is None else runs) if no in tables.snapshots]
     for no in chosen:
         del tables.snapshots[no]
-        write.refer(no, SNAPSHOT, ())
+        refer(write, no, SNAPSHOT, ())
     return len(chosen)
 
 
@@ -64,7 +66,7 @@ def compact(write: Transaction, no: int, stand_in: Row, references: Iterable[str
     """See `ports.journal`."""
     tables = write.tables
     rows = tables.rows.get(no, [])
-    row = write.stored(no, stand_in.ordinal)
+    row = stored_row(write, no, stand_in.ordinal)
     if row is None or row is rows[-1] or _identity(row) != _identity(stand_in):
         return 0
     if not all(name in tables.blobs for name in segments_of(stand_in)):
@@ -77,10 +79,10 @@ def compact(write: Transaction, no: int, stand_in: Row, references: Iterable[str
             known = emptied_checksum(tables.runs[no].id, letter.id, letter.kind, letter.body, letter.checksum)
             if known is not None:
                 letter.body, letter.checksum = b"", known
-                write.refer(no, ("message", letter.no), ())
+                refer(write, no, ("message", letter.no), ())
     for row in rows:
         if row.ordinal <= stand_in.ordinal:
-            write.refer(no, ("row", row.ordinal), references if row.ordinal == stand_in.ordinal else ())
+            refer(write, no, ("row", row.ordinal), references if row.ordinal == stand_in.ordinal else ())
     return gone
 
 
@@ -132,7 +134,7 @@ def remove_tree(write: Transaction, runs: list[RunRow]) -> Removed:
         tables.standings.pop(run.no, None)
         tables.uniques = {value: no for value, no in tables.uniques.items() if no != run.no}
         tables.gathering = {value: room for value, room in tables.gathering.items() if value in tables.uniques}
-        write.lose(tables.referred(run.no))
+        lose(write, tables.referred(run.no))
         tables.references.pop(run.no, None)
     return Removed(1, len(runs), rows)
 
@@ -151,7 +153,7 @@ def collect(write: Transaction, grace: timedelta, limit: int, *, is_dry: bool) -
     size = sum(tables.blobs[name].size for name in loose)
     if not is_dry:
         for name in loose:
-            write.lose(tables.blobs.pop(name).names)
+            lose(write, tables.blobs.pop(name).names)
     return Collected(len(loose), size, () if is_dry else tuple(loose))
 
 

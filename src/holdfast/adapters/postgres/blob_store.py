@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from base64 import b64decode
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from hashlib import sha256
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from holdfast.adapters.postgres import upkeep_statements as sql
 from holdfast.adapters.postgres import wire
-from holdfast.adapters.postgres.address import Address
-from holdfast.adapters.postgres.clock import Moments
-from holdfast.adapters.postgres.creation import delivery_of
-from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.queries import LONG
+from holdfast.adapters.postgres.access import Access
+from holdfast.adapters.postgres.link import LONG, Link
 from holdfast.adapters.sql.run_list import place, position
 from holdfast.core.instants import earlier, span_micros
 from holdfast.core.snapshot import Snapshot
@@ -27,7 +23,6 @@ from holdfast.core.turn import Row, micros, segments_of
 from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, held_by, not_in_store
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
-from holdfast.ports.inbox import Accepted, Delivery, Message
 from holdfast.ports.parts import StoredSpan
 from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
@@ -42,21 +37,8 @@ _MICROSECOND = timedelta(microseconds=1)
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
-class Keeping(ABC):
-    """The part of a PostgreSQL store that keeps blobs and snapshots, and on which the other parts build."""
-
-    _moments: Moments
-    _address: Address
-
-    @abstractmethod
-    async def _run(self, ask: Callable[[Link], T]) -> T: ...
-
-    @abstractmethod
-    def _tell(self, runs: Iterable[str]) -> None: ...
-
-    async def _keep(self, statement: str, *values: object) -> Any:
-        """Runs a statement that may take long, and returns its rows."""
-        return await self._run(lambda link: link.ask(statement, values, patience=LONG))
+class Keeping(Access):
+    """The part of a PostgreSQL store that keeps blobs and snapshots."""
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -142,17 +124,6 @@ class Keeping(ABC):
         """See `ports.blobs`."""
         rows = await (self._keep(sql.SET_MARK, of, new) if new else self._keep(sql.MARK, of))
         return int(rows[0][0]) if rows else 0
-
-    # -- inboxes, by an operator's hand --------------------------------------------------------------------------------
-
-    async def replace(self, message: Message, no: int) -> Delivery:
-        """See `ports.inbox`."""
-        values = (self._moments.wall(), wire.encoded_json(wire.message(message)), no)
-        ((word,),) = await self._keep(sql.REPLACE_MESSAGE, *values)
-        delivery = delivery_of(word)
-        if delivery == Accepted():
-            self._tell((message.run,))
-        return delivery
 
     # -- upkeep --------------------------------------------------------------------------------------------------------
 

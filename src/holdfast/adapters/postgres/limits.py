@@ -3,18 +3,18 @@ lane: what comes while one transaction is under way shares the next, since all o
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from holdfast.adapters.limits.places import move_places, promote, tend
 from holdfast.adapters.limits.sql_desk import SqlDesk
+from holdfast.adapters.postgres.access import Access
 from holdfast.adapters.postgres.clock import Moments
 from holdfast.adapters.postgres.lane import Lane
 from holdfast.adapters.postgres.limit_statements import NOW, STATEMENTS
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.problems import is_of_one
-from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.sql.batches import settle
 from holdfast.ports.limits import BusyLine, Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
 
@@ -49,7 +49,7 @@ def at_desk(link: Link, given: int | None, work: Callable[[SqlDesk], T]) -> tupl
     return link.transact(transact)
 
 
-class Limiting(Scheduled):
+class Limiting(Access, ABC):
     """The part of a PostgreSQL store that keeps limits."""
 
     @abstractmethod

@@ -18,6 +18,9 @@ from holdfast.adapters.postgres.statements import LOCK_TIMEOUT, NOTHING, Texts
 PATIENCE = 7.0
 """Seconds to wait for an answer: less than half of the default lease."""
 
+LONG = 30.0
+"""Seconds to wait for an answer that is large or reads many rows."""
+
 T = TypeVar("T")
 Values: TypeAlias = Sequence[Any] | Callable[[bool], Sequence[Any]]
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.queries import LONG, conditions
+from holdfast.adapters.postgres.access import Access
+from holdfast.adapters.postgres.link import LONG, Link
+from holdfast.adapters.postgres.run_list import conditions
 from holdfast.adapters.sql import overview
 from holdfast.core.status import Status
 from holdfast.ports.overview import Spread
@@ -30,11 +30,8 @@ WHERE seq > %b::bigint AND seq < %b::bigint ORDER BY seq LIMIT %b::bigint
 """
 
 
-class Looking(ABC):
+class Looking(Access):
     """The part of a PostgreSQL store that counts and summarises."""
-
-    @abstractmethod
-    async def _run(self, ask: Callable[[Link], T]) -> T: ...
 
     async def tally(self, which: Filter, *, at_most: int) -> dict[Status, int]:
         """See `ports.overview`."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.access import Access
 from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.sql.rows import decoded_gate, encoded_gate, maybe_instant, queue_of
 from holdfast.core.rate import allowance
@@ -26,16 +25,8 @@ FROM {s}.queue_load(%b::bigint, %b::text, %b::integer)
 """
 
 
-class Queued(ABC):
+class Queued(Access):
     """The part of a PostgreSQL store that keeps queues."""
-
-    _moments: Moments
-
-    @abstractmethod
-    async def _run(self, ask: Callable[[Link], T]) -> T: ...
-
-    @abstractmethod
-    def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def queue(self, name: str) -> StoredQueue | None:
         """See `ports.queues`."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from holdfast.adapters.postgres import wire
-from holdfast.adapters.postgres.clock import Moments
-from holdfast.adapters.postgres.link import Link
+from holdfast.adapters.postgres.access import Access
 from holdfast.adapters.sql.rows import maybe_instant, maybe_micros
 from holdfast.core.turn import instant
 from holdfast.ports.schedules import SCHEDULES, DueSchedules, Move, Moved, Moving, Outrun, StoredSchedule
@@ -27,16 +25,8 @@ SELECT is_moved, made, woken FROM {s}.move_schedule(
 """
 
 
-class Scheduled(ABC):
+class Scheduled(Access):
     """The part of a PostgreSQL store that keeps schedules."""
-
-    _moments: Moments
-
-    @abstractmethod
-    async def _run(self, ask: Callable[[Link], T]) -> T: ...
-
-    @abstractmethod
-    def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def schedule(self, name: str) -> StoredSchedule | None:
         """See `ports.schedules`."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
-from typing import Any
 
 import psycopg
 
 from holdfast.adapters.postgres import caller_transaction
 from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres.access import Access
 from holdfast.adapters.postgres.address import Address
 from holdfast.adapters.postgres.after_commit import Home
 from holdfast.adapters.postgres.clock import Moments
@@ -34,15 +33,19 @@ MOST_UNTOLD = 1000
 """Runs of callers' transactions that are remembered until the caller says that it has committed."""
 
 
-class Lending(ABC):
+class Lending(Access):
     """The part of a PostgreSQL store through which others write. It lends at most `most` transactions at a time."""
 
-    _moments: Moments
-    _address: Address
-    _dialler: Dialler
-    _texts: sql.Texts
-
-    def __init__(self, most: int, telemetry: Telemetry) -> None:
+    def __init__(
+        self,
+        address: Address,
+        dialler: Dialler,
+        moments: Moments,
+        connection: TimedConnection,
+        most: int,
+        telemetry: Telemetry,
+    ) -> None:
+        super().__init__(address, dialler, moments, connection, most, telemetry.tell)
         self._most_lent = most
         self._telemetry = telemetry
         self._slots = Slots(most)
@@ -52,15 +55,6 @@ class Lending(ABC):
         self._home: Home | None = None
         self._engines = Engines()
         self._untold: dict[str, None] = {}
-
-    @abstractmethod
-    def _check_usable(self) -> None: ...
-
-    @abstractmethod
-    def _tell(self, runs: Iterable[str]) -> None: ...
-
-    @abstractmethod
-    async def _rows(self, statement: str, *values: object) -> Any: ...
 
     @property
     def is_exclusive(self) -> bool:

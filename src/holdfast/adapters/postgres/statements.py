@@ -207,6 +207,7 @@ FROM pg_database WHERE datname = current_database()
 LIST_RUNS = "SELECT * FROM {s}.run_rows WHERE true"
 WITH_STATUSES = "AND status = ANY (?::text[])"
 WITH_IDS = "AND id = ANY (?::text[])"
+WITH_PARENTS = "AND parent = ANY (?::text[]) AND parent <> ''"
 WITH_PREFIX = "AND no IN (SELECT no FROM {s}.runs WHERE id >= ? AND id < ?)"
 WITH_SUSPICION = "AND no IN (SELECT no FROM {s}.runs WHERE deaths > 0 AND claims > 0)"
 WITH_ROOT = """

@@ -7,52 +7,44 @@ connection.
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any, TypeAlias, TypeVar
 
-from holdfast.adapters.postgres import leases, queries
+from holdfast.adapters.postgres import run_list, trees, wire
 from holdfast.adapters.postgres import statements as sql
+from holdfast.adapters.postgres import upkeep_statements as upkeep_sql
 from holdfast.adapters.postgres.address import Address, parse_address
 from holdfast.adapters.postgres.blob_store import Keeping
 from holdfast.adapters.postgres.clock import Moments
+from holdfast.adapters.postgres.condition import Examined
 from holdfast.adapters.postgres.connections import Dialler, TimedConnection
-from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEntry
-from holdfast.adapters.postgres.heart import PostgresHeart
-from holdfast.adapters.postgres.lane import Lane, closed
-from holdfast.adapters.postgres.lease_verbs import LeaseVerbs
+from holdfast.adapters.postgres.creation import Entrance, Entries, Entry, NewEntry, delivery_of
+from holdfast.adapters.postgres.lane import Lane
+from holdfast.adapters.postgres.leases import Leasing
 from holdfast.adapters.postgres.limits import Limiting, Moves
-from holdfast.adapters.postgres.link import Link
 from holdfast.adapters.postgres.migrations import bring_up_to_date, schema_version
-from holdfast.adapters.postgres.notices import Notices
 from holdfast.adapters.postgres.overview import Looking
 from holdfast.adapters.postgres.queues import Queued
 from holdfast.adapters.postgres.read_batches import Gathered
+from holdfast.adapters.postgres.schedules import Scheduled
 from holdfast.adapters.postgres.shared_transactions import Lending
 from holdfast.adapters.postgres.streams import Streaming
 from holdfast.adapters.postgres.turns import Turns
 from holdfast.adapters.postgres.updates import Asked
-from holdfast.adapters.sql.listeners import Listeners
-from holdfast.adapters.sql.rows import backlog_row, counted, run_row
-from holdfast.adapters.system.forked import belongs_to_this_process
+from holdfast.adapters.sql.rows import counted, run_row
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.checksums import checked_shown
 from holdfast.core.instants import nearest_instant
-from holdfast.core.shares import Claimers
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
-from holdfast.errors import StoreRefused
 from holdfast.ports.clock import Clock
-from holdfast.ports.condition import Backlog, Condition, Schema
-from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
+from holdfast.ports.condition import Schema
+from holdfast.ports.inbox import Accepted, Delivery, Message, Publication, Unconsumed, Watcher
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict
-from holdfast.ports.leases import TakeOver, WorkerRow
 from holdfast.ports.limits import PlaceMove
-from holdfast.ports.parts import STREAMS
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.telemetry import Telemetry
 
@@ -108,7 +100,7 @@ def schema_of(address: str) -> Schema:
         connection.close()
 
 
-class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, Asked, Lending):
+class PostgresStore(Leasing, Keeping, Looking, Examined, Queued, Scheduled, Limiting, Streaming, Asked, Lending):
     """A `ports.store.Store` in a schema. Usable from any thread and event loop of the process that opened it."""
 
     def __init__(
@@ -120,27 +112,14 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
         max_connections: int,
         telemetry: Telemetry,
     ) -> None:
-        Lending.__init__(self, max(1, max_connections - _OTHERS), telemetry)
-        self._address = address
-        self._dialler = dialler
-        self._moments = moments
-        self._pid = os.getpid()
-        belongs_to_this_process(self)
-        self._texts = sql.Texts(address.quoted)
-        self._listeners = Listeners(telemetry.tell)
-        self._claimers = Claimers()
-        self._notices = Notices(address, dialler, lambda hint: self._listeners.tell((hint,)), telemetry.tell)
-        first = Link(dialler, self._texts, connection)
-        self._links = [first]  # all of them, so that closing the store closes every connection
-        self._idle = [first]  # append and pop are atomic
-        self._threads = ThreadPoolExecutor(max(1, max_connections - _OTHERS), thread_name_prefix="holdfast-store")
+        most = max(1, max_connections - _OTHERS)
+        super().__init__(address, dialler, moments, connection, most, telemetry)
         self._rows_by_id: Gathered[RunRow] = Gathered(self._get_all)
         self._turns: Turns | None = None
         self._turns_lane: Lane[Sequence[Commit]] | None = None
         self._places_lane: Lane[PlaceMove] | None = None
         self._entrance: Entrance | None = None
         self._making = threading.Lock()  # one lane of a kind, and none after the end
-        self._is_closed = False
 
     def __repr__(self) -> str:
         return f"<PostgresStore {self.url}>"
@@ -205,7 +184,10 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
 
     async def read(self, runs: Mapping[int, int]) -> Mapping[int, Rows]:
         """See `ports.journal`."""
-        return await self._run(lambda link: queries.rows_from(link, runs))
+        found: dict[int, Rows] = {no: [] for no in runs}
+        for no, run, *columns in await self._keep(sql.READ_FROM, list(runs), list(runs.values())):
+            found[no].append(Row(run, *columns))
+        return found
 
     async def history(self, run: str, *, after_seq: int = 0, limit: int = 1000) -> Rows:
         """See `ports.journal`."""
@@ -214,7 +196,7 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
 
     async def read_tree(self, root: str, *, from_seq: int = 0, limit: int = 1000) -> Rows:
         """See `ports.journal`."""
-        return await self._run(lambda link: queries.tree(link, root, from_seq, limit))
+        return await self._run(lambda link: trees.rows_of(link, root, from_seq, limit))
 
     async def last_seq(self, root: str) -> int | None:
         """See `ports.journal`."""
@@ -242,12 +224,11 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
 
     async def list(self, which: Filter, *, after: str = "", limit: int = 100) -> Page:
         """See `ports.runs`."""
-        return await self._run(lambda link: queries.page(link, which, after, limit))
+        return await self._run(lambda link: run_list.page(link, which, after, limit))
 
     async def count(self) -> dict[Status, int]:
         """See `ports.runs`."""
-        rows = await self._run(lambda link: link.ask(sql.COUNT_BY_STATUS, patience=queries.LONG))
-        return counted(rows)
+        return counted(await self._keep(sql.COUNT_BY_STATUS))
 
     async def exposed(self, run: str, name: str) -> tuple[bytes, str] | None:
         """See `ports.runs`."""
@@ -265,9 +246,20 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
         delivery: Delivery = await self._enter(message)
         return delivery
 
+    async def replace(self, message: Message, no: int) -> Delivery:
+        """See `ports.inbox`."""
+        values = (self._moments.wall(), wire.encoded_json(wire.message(message)), no)
+        ((word,),) = await self._keep(upkeep_sql.REPLACE_MESSAGE, *values)
+        delivery = delivery_of(word)
+        if delivery == Accepted():
+            self._tell((message.run,))
+        return delivery
+
     async def publish(self, publication: Publication) -> Sequence[str]:
         """See `ports.inbox`."""
-        reached, woken = await self._run(lambda link: leases.publish(link, self._moments, publication))
+        sent = wire.encoded_json(wire.publication(publication))
+        reached: Sequence[str]
+        ((reached, woken),) = await self._rows(sql.PUBLISH, self._moments.wall(), sent)
         self._tell(woken)
         return reached
 
@@ -277,39 +269,14 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
 
     async def unread(self, runs: Mapping[int, int]) -> UnreadOf:
         """See `ports.inbox`."""
-        return await self._run(lambda link: queries.unread(link, runs))
+        found: dict[int, list[Unconsumed]] = {no: [] for no in runs}
+        for no, *columns in await self._rows(sql.UNREAD, list(runs), list(runs.values())):
+            found[no].append(Unconsumed(*columns))
+        return found
 
     # -- leases --------------------------------------------------------------------------------------------------------
 
-    async def register(self, worker: WorkerRow, ttl: timedelta, *, takes_over: TakeOver) -> Sequence[str]:
-        """See `ports.leases`."""
-        freed, recalled = await self._run(
-            lambda link: leases.register(link, self._moments, worker, ttl, takes_over=takes_over)
-        )
-        self._lane_of_turns()  # there will be turns: it connects meanwhile
-        self._tell([*freed, *recalled])
-        return freed
-
-    def heart(self, instance: str, ttl: timedelta) -> PostgresHeart:
-        """See `ports.leases`."""
-        self._check_process()
-        return PostgresHeart(instance, ttl, self._link(), self._moments, self._tell)
-
     # -- condition -----------------------------------------------------------------------------------------------------
-
-    async def condition(self) -> Condition:
-        """See `ports.condition`."""
-        return await self._run(queries.condition)
-
-    async def backlog(self) -> Sequence[Backlog]:
-        """See `ports.condition`."""
-        now = micros(self.clock.now())
-        rows = await self._run(lambda link: link.ask(sql.BACKLOG, (now,), patience=queries.LONG))
-        return [backlog_row(row) for row in rows]
-
-    async def damaged(self, *, limit: int) -> Sequence[RunRow]:
-        """See `ports.condition`."""
-        return await self._run(lambda link: queries.damaged(link, limit))
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
@@ -351,50 +318,3 @@ class PostgresStore(LeaseVerbs, Keeping, Looking, Queued, Limiting, Streaming, A
     async def _get_all(self, runs: Sequence[str]) -> Mapping[str, RunRow]:
         rows = map(run_row, await self._rows(sql.RUNS_BY_ID, list(runs)))
         return {row.id: row for row in rows}
-
-    async def _rows(self, statement: str, *values: object) -> Any:
-        return await self._run(lambda link: link.ask(statement, values))
-
-    async def _run(self, ask: Callable[[Link], T]) -> T:
-        self._check_usable()
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._lend, ask)
-
-    def _lend(self, ask: Callable[[Link], T]) -> T:
-        try:
-            link = self._idle.pop()
-        except IndexError:
-            link = self._link()
-        try:
-            return ask(link)
-        finally:
-            self._idle.append(link)
-
-    def _link(self, *, writes_plainly: bool = False) -> Link:
-        link = Link(self._dialler, self._texts, writes_plainly=writes_plainly)
-        self._links.append(link)
-        return link
-
-    def _tell(self, runs: Iterable[str]) -> None:
-        told = dict.fromkeys(runs)
-        if STREAMS in told:
-            del told[STREAMS]
-            self._tell_streams()
-        if told:
-            self._listeners.tell(told)
-            self._notices.send()
-
-    def _check_usable(self) -> None:
-        self._check_process()
-        self._check_open()
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise closed()
-
-    def _check_process(self) -> None:
-        if os.getpid() != self._pid:
-            raise StoreRefused(
-                f"the store {self.url} was opened by process {self._pid} and cannot be used in the forked child "
-                f"{os.getpid()}: two processes cannot share a connection. Open the store again in the child, as an "
-                "App does by itself, and get runs from that: app.get(…)."
-            )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from holdfast.adapters.postgres.link import Link
-from holdfast.adapters.postgres.notices import Notices
-from holdfast.adapters.sql.listeners import Listeners
+from holdfast.adapters.postgres.access import Access
 from holdfast.core.checksums import parts_checksum
 from holdfast.ports.journal import Commit
 from holdfast.ports.parts import (
@@ -59,14 +56,8 @@ WHERE known.name IS NOT NULL
 """
 
 
-class Streaming(ABC):
+class Streaming(Access):
     """The part of a PostgreSQL store that keeps streams."""
-
-    _listeners: Listeners
-    _notices: Notices
-
-    @abstractmethod
-    async def _run(self, ask: Callable[[Link], T]) -> T: ...
 
     async def append(self, batch: Sequence[Flush]) -> Sequence[Appending]:
         """See `ports.parts`."""
@@ -76,7 +67,7 @@ class Streaming(ABC):
         ((codes, ends),) = await self._run(lambda link: link.ask(APPEND, values))
         answers = [_answer(code, end) for code, end in zip(codes, ends, strict=True)]
         if any(isinstance(answer, Appended) for answer in answers):
-            self._tell_streams()
+            self._tell((STREAMS,))
         return answers
 
     async def read_parts(self, run: str, name: str, *, after: int = -1, limit: int = 100) -> StreamPage | None:
@@ -98,10 +89,6 @@ class Streaming(ABC):
     async def streams_of(self, run: str) -> Mapping[str, int]:
         """See `ports.parts`."""
         return dict(await self._run(lambda link: link.ask(NAMES, (run,))))
-
-    def _tell_streams(self) -> None:
-        self._listeners.tell((STREAMS,))
-        self._notices.send_parts()
 
 
 def brought(commit: Commit) -> dict[str, Any]:

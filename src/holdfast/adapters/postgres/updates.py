@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from holdfast.adapters.postgres import wire
+from holdfast.adapters.postgres.access import Access
 from holdfast.adapters.postgres.link import Link
 from holdfast.ports.updates import Question, StoredAnswer, UpdateAnswer, checked_question
 
@@ -21,14 +20,8 @@ WHERE run = (SELECT no FROM {s}.runs WHERE id = %b::text) AND message = %b::text
 REFUSE = "SELECT {s}.refuse_update(%b::bigint, %b::bigint, %b::text::jsonb)"
 
 
-class Asked(ABC):
+class Asked(Access):
     """The part of a PostgreSQL store that keeps questions and answers."""
-
-    @abstractmethod
-    async def _run(self, ask: Callable[[Link], T]) -> T: ...
-
-    @abstractmethod
-    def _tell(self, runs: Iterable[str]) -> None: ...
 
     async def question(self, run: str, message: str) -> Question | None:
         """See `ports.updates`."""

@@ -43,6 +43,7 @@ def conditions(
     with_prefix: str,
     with_statuses: str,
     with_ids: str,
+    with_parents: str,
     array: Callable[[Sequence[str]], object],
 ) -> tuple[list[str], list[Any]]:
     """The conditions of a filter and their values. A dialect has its own statements for conditions on several rows."""
@@ -65,6 +66,7 @@ def conditions(
         (which.until is not None, WITH_UNTIL, (maybe_micros(which.until),)),
         (which.prefix, with_prefix, (which.prefix, which.prefix + LAST)),
         (which.ids, with_ids, (array(which.ids),)),
+        (which.parents, with_parents, (array(which.parents),)),
     ):
         if is_wanted:
             parts.append(part)

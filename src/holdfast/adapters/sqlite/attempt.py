@@ -18,7 +18,7 @@ import apsw
 
 from holdfast.adapters.sql.batches import settle
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import (
+from holdfast.adapters.sqlite.connections import (
     begin,
     disk_full,
     is_out_of_room,

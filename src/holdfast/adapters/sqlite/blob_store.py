@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from functools import partial
@@ -17,14 +16,13 @@ from holdfast.adapters.sql.rows import encoded
 from holdfast.adapters.sql.run_list import place, position
 from holdfast.adapters.sqlite import upkeep
 from holdfast.adapters.sqlite import upkeep_statements as sql
+from holdfast.adapters.sqlite.access import Access
 from holdfast.adapters.sqlite.blobs import held, keep_blobs, kind_of, known, read_blobs
-from holdfast.adapters.sqlite.connection import fetch
-from holdfast.adapters.sqlite.transaction import Operation
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.core.instants import earlier, span_micros
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub
-from holdfast.ports.clock import Clock
 from holdfast.ports.contents import Contents
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
@@ -34,19 +32,8 @@ _LARGE = 128 * 1024
 _BEGINNING = (-1, 0)
 
 
-class Keeping(ABC):
-    """The part of a SQLite store that keeps blobs and snapshots, and on which the other parts build."""
-
-    @abstractmethod
-    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
-
-    @abstractmethod
-    def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
-
-    @property
-    @abstractmethod
-    def clock(self) -> Clock:
-        """The clock of the store."""
+class Keeping(Access):
+    """The part of a SQLite store that keeps blobs and snapshots."""
 
     # -- snapshots -----------------------------------------------------------------------------------------------------
 
@@ -125,7 +112,7 @@ class Keeping(ABC):
     async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
         """See `ports.upkeep`."""
         begin = position(after) if after else _BEGINNING
-        now, limit_of_age = micros(self.clock.now()), span_micros(keep)
+        now, limit_of_age = micros(self._clock.now()), span_micros(keep)
 
         def ask(connection: apsw.Connection) -> Expired:
             rows = fetch(connection, sql.ENDED_ROOTS, (*begin, now, limit_of_age, limit + 1))
@@ -145,7 +132,7 @@ class Keeping(ABC):
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
         """See `ports.upkeep`."""
-        before = micros(earlier(self.clock.now(), grace))
+        before = micros(earlier(self._clock.now(), grace))
         if is_dry:
             return await asyncio.to_thread(self._read, lambda connection: upkeep.collectable(connection, before))
         return await self._write(lambda transaction: upkeep.collect(transaction, before, limit), is_large=True)

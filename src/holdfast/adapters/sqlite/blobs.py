@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.adapters.sqlite.upkeep_statements import AGE_OF_SOURCE, FORGET_SOURCE, HELD_BY_BLOB, KIND, ROW_REFERENCES
 from holdfast.errors import CorruptJournal

@@ -2,21 +2,26 @@
 
 SQLite has no queue: a free file goes to the connection that asks next. Processes that all ask often leave no processor
 time for work; if they ask seldom, one that has just written takes the file again while others sleep. So a connection
-that waits writes its start time into a small file beside the store (`shop.db-waiting`). It asks again soon if no other
-has waited longer; the more have, the longer it pauses. A connection that finds others waiting does not ask at once.
+that waits writes its start time and its process into a small file beside the store (`shop.db-waiting`). It asks again
+soon if no other has waited longer; the more have, the longer it pauses. A connection that finds others waiting does not
+ask at once.
 
-The board is advice; the lock is SQLite's. The note of a process that died or was stopped makes others ask a little less
-often until it is too old to count. Without a board each asks as if it were first.
+The board is advice; the lock is SQLite's. The note of a process that has ended does not count. That of a process that
+is stopped, or may have ended in another container, makes others ask less often until it is too old. Without a board
+each asks as if it were first.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import time
 from array import array
 from contextlib import suppress
 from pathlib import Path
+
+from holdfast.adapters.system.process import is_gone
 
 SUFFIX = "-waiting"
 
@@ -31,9 +36,11 @@ _USUAL = 0.001, 0.02
 """Minimum and maximum seconds that one write is assumed to take."""
 
 _PLACES = 128
-_WIDTH = 8
+_WIDTH = 16
 _EMPTY = bytes(_PLACES * _WIDTH)
 _OLDEST = int(PATIENCE * 1e9)
+_YOUNG = 100_000_000
+"""Nanoseconds for which a note counts without a look whether its process is there."""
 
 
 def pause_at(place: int, usual: float) -> float:
@@ -74,7 +81,7 @@ class Board:
         for place in (*range(start, _PLACES), *range(start)):
             if not now - _OLDEST < times[place] <= now:
                 self._place = place
-                self._write(now)
+                self._write(now, _home() << 32 | os.getpid())
                 return
 
     def pause(self) -> float:
@@ -89,7 +96,7 @@ class Board:
             least, most = _USUAL
             self._usual += (min(max(waited / passed, least), most) - self._usual) / 4
         if self._place >= 0:
-            self._write(0)
+            self._write(0, 0)
         self._place, self._since = -1, 0
 
     def close(self) -> None:
@@ -108,10 +115,10 @@ class Board:
                     return notes
         return _EMPTY
 
-    def _write(self, note: int) -> None:
+    def _write(self, since: int, who: int) -> None:
         if self._file is not None and self._file >= 0:
             with suppress(OSError):
-                os.pwrite(self._file, array("q", (note,)).tobytes(), self._place * _WIDTH)
+                os.pwrite(self._file, array("Q", (since, who)).tobytes(), self._place * _WIDTH)
 
 
 def _opened(store: Path) -> int:
@@ -127,14 +134,35 @@ def _opened(store: Path) -> int:
     return file
 
 
+def _words(notes: bytes) -> array[int]:
+    words = array("Q")
+    words.frombytes(notes)
+    return words
+
+
 def _times(notes: bytes) -> array[int]:
-    times = array("q")
-    times.frombytes(notes)
-    return times
+    return _words(notes)[::2]
 
 
 def _ahead(notes: bytes, since: int) -> int:
     if notes == _EMPTY:
         return 0
-    oldest = time.monotonic_ns() - _OLDEST
-    return sum(oldest < each < since for each in _times(notes) if each)
+    words, now = _words(notes), time.monotonic_ns()
+    return sum(
+        now - _OLDEST < each < since and (now - each < _YOUNG or not _has_ended(who))
+        for each, who in zip(words[::2], words[1::2], strict=True)
+        if each
+    )
+
+
+def _has_ended(who: int) -> bool:
+    return who >> 32 == _home() and is_gone(who & 0xFFFFFFFF, "")
+
+
+@functools.cache
+def _home() -> int:
+    """The namespace of this process's pid: elsewhere the same number is another process. 0 where there are none."""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF  # noqa: PTH116 no need for a `Path`
+    except OSError:
+        return 0

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.adapters.sqlite.connection import translated
+from holdfast.adapters.sqlite.connections import translated
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.errors import InvalidInput

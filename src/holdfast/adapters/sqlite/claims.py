@@ -18,7 +18,7 @@ from holdfast.adapters.sql.rows import decoded_pairs, maybe_instant, run_row
 from holdfast.adapters.sqlite import raw_statements as raw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite import suspect_statements as suspects_sql
-from holdfast.adapters.sqlite.connection import NotText, is_text
+from holdfast.adapters.sqlite.connections import NotText, is_text
 from holdfast.adapters.sqlite.gate import Candidate, Chosen, Definition, QueueGate
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.backoff import put_off

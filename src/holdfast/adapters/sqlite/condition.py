@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import apsw
 
@@ -15,9 +13,9 @@ from holdfast.adapters.sql.rows import backlog_row
 from holdfast.adapters.sql.run_list import PIECE, damaged_of
 from holdfast.adapters.sqlite import condition_statements
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import Durability, open_writable, run
+from holdfast.adapters.sqlite.access import Access
+from holdfast.adapters.sqlite.connections import Durability, open_writable, run
 from holdfast.core.turn import micros
-from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Backlog, Condition
 from holdfast.ports.runs import RunRow
 
@@ -40,20 +38,16 @@ LONG_WAIT, PATIENCE = 0.5, 1.0
 transaction of ours takes milliseconds."""
 
 
-class Examined(ABC):
+class Examined(Access):
     """The part of a SQLite store that reports damaged rows and waiting writers."""
 
-    @abstractmethod
-    def _rows(self, statement: str, *values: object) -> Any: ...
-
-    @property
-    @abstractmethod
-    def clock(self) -> Clock:
-        """The clock of the store."""
+    async def condition(self) -> Condition:
+        """See `ports.condition`. Off the event loop."""
+        return await asyncio.to_thread(condition_of, self._durability, path=self._location.path)
 
     async def backlog(self) -> Sequence[Backlog]:
         """See `ports.condition`. Off the event loop."""
-        rows = await asyncio.to_thread(self._rows, condition_statements.BACKLOG, micros(self.clock.now()))
+        rows = await asyncio.to_thread(self._rows, condition_statements.BACKLOG, micros(self._clock.now()))
         return [backlog_row(row) for row in rows]
 
     async def damaged(self, *, limit: int) -> Sequence[RunRow]:

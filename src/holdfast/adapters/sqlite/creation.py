@@ -5,7 +5,7 @@ from __future__ import annotations
 from holdfast.adapters.sql.rows import run_row
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.blobs import keep_blobs, refer, row_references
-from holdfast.adapters.sqlite.connection import run
+from holdfast.adapters.sqlite.connections import run
 from holdfast.adapters.sqlite.messages import send
 from holdfast.adapters.sqlite.queue_statements import IS_GATED
 from holdfast.adapters.sqlite.transaction import Transaction

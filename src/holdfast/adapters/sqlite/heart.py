@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from holdfast.adapters.sqlite.attempt import Hints, Work, perform
-from holdfast.adapters.sqlite.leases import Renew
+from holdfast.adapters.sqlite.lease_operations import Renew
 from holdfast.adapters.sqlite.link import Link
 from holdfast.ports.clock import Clock
 from holdfast.ports.leases import Beat

@@ -23,7 +23,7 @@ import apsw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.attempt import Hints
 from holdfast.adapters.sqlite.board import Board
-from holdfast.adapters.sqlite.connection import (
+from holdfast.adapters.sqlite.connections import (
     begin,
     disk_full,
     fetch,

@@ -11,9 +11,9 @@ import apsw
 
 from holdfast.adapters.limits.places import move_places, promote, tend
 from holdfast.adapters.limits.sql_desk import SqlDesk
-from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.access import Access
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.adapters.sqlite.limit_statements import STATEMENTS
-from holdfast.adapters.sqlite.schedules import Scheduled
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import micros
 from holdfast.ports.limits import BusyLine, Line, PlaceAnswer, PlaceMove, PlaceView, StoredLimit
@@ -21,7 +21,7 @@ from holdfast.ports.limits import BusyLine, Line, PlaceAnswer, PlaceMove, PlaceV
 T = TypeVar("T")
 
 
-class Limiting(Scheduled):
+class Limiting(Access):
     """The part of a SQLite store that keeps limits."""
 
     async def limit(self, name: str) -> StoredLimit | None:
@@ -59,7 +59,7 @@ class Limiting(Scheduled):
         return self._read(lambda connection: self._desk(connection).places_of(run))
 
     def _desk(self, connection: apsw.Connection) -> SqlDesk:
-        return SqlDesk(partial(fetch, connection), STATEMENTS, micros(self.clock.now()), as_list=_as_json)
+        return SqlDesk(partial(fetch, connection), STATEMENTS, micros(self._clock.now()), as_list=_as_json)
 
 
 def _as_json(values: Sequence[object]) -> str:

@@ -15,7 +15,7 @@ import apsw
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.board import Board
-from holdfast.adapters.sqlite.connection import fetch, until_free
+from holdfast.adapters.sqlite.connections import fetch, until_free
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.facts import CheckpointFailed, CheckpointWorks, StoreLogGrew
 from holdfast.ports.telemetry import Tell

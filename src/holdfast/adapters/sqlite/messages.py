@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from holdfast.adapters.sql.rows import status_of
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.answers import HAS_QUESTION, ask
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.adapters.sqlite.updates import HAS_QUESTION, ask
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
 from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication

@@ -11,9 +11,9 @@ from pathlib import Path
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import begin, fetch, pragma, roll_back, run, until_free
+from holdfast.adapters.sqlite.connections import begin, fetch, pragma, roll_back, run, until_free
 from holdfast.adapters.sqlite.limit_statements import LIMITS
-from holdfast.adapters.sqlite.queue_schema import QUEUES_SCHEMA
+from holdfast.adapters.sqlite.queue_tables import QUEUES_SCHEMA
 from holdfast.adapters.sqlite.stream_tables import STREAMS
 from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema

@@ -9,7 +9,7 @@ import apsw
 
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.audit import check_inherited
-from holdfast.adapters.sqlite.connection import (
+from holdfast.adapters.sqlite.connections import (
     Durability,
     disk_full,
     fetch,

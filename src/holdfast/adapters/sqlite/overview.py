@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import TypeVar
 
@@ -13,7 +12,8 @@ from msgspec.structs import replace
 
 from holdfast.adapters.sql import overview
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.access import Access
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.adapters.sqlite.run_list import conditions
 from holdfast.core.status import Status
 from holdfast.ports.overview import Spread
@@ -25,11 +25,8 @@ RUNS = "runs"
 NEWS = "SELECT seq, id FROM events JOIN runs ON runs.no = events.run WHERE seq > ? ORDER BY seq LIMIT ?"
 
 
-class Looking(ABC):
+class Looking(Access):
     """The part of a SQLite store that counts and summarises."""
-
-    @abstractmethod
-    def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
 
     async def tally(self, which: Filter, *, at_most: int) -> dict[Status, int]:
         """See `ports.overview`."""

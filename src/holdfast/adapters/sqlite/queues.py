@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 import apsw
 
 from holdfast.adapters.sql.rows import decoded_gate, encoded_gate, maybe_instant, queue_of
 from holdfast.adapters.sqlite import queue_statements as sql
-from holdfast.adapters.sqlite.connection import fetch
-from holdfast.adapters.sqlite.transaction import Operation, Transaction
+from holdfast.adapters.sqlite.access import Access
+from holdfast.adapters.sqlite.connections import fetch
+from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.rate import allowance
 from holdfast.core.turn import instant, micros
-from holdfast.ports.clock import Clock
 from holdfast.ports.queues import QUEUES, QueueChange, QueueLoad, ShareLoad, StoredQueue
 
 T = TypeVar("T")
 
 
-class Queued(ABC):
+class Queued(Access):
     """The part of a SQLite store that keeps queues."""
-
-    @abstractmethod
-    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
-
-    @abstractmethod
-    def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
-
-    @property
-    @abstractmethod
-    def clock(self) -> Clock:
-        """The clock of the store."""
 
     async def queue(self, name: str) -> StoredQueue | None:
         """See `ports.queues`."""
@@ -49,7 +37,7 @@ class Queued(ABC):
 
     async def queue_load(self, name: str, *, shares: int = 20) -> QueueLoad:
         """See `ports.queues`."""
-        now = micros(self.clock.now())
+        now = micros(self._clock.now())
 
         def ask(connection: apsw.Connection) -> QueueLoad:
             ((waiting, since, oldest),) = fetch(connection, sql.WAITING, (name,))

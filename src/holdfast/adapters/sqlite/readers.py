@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import apsw
 
-from holdfast.adapters.sqlite.connection import open_readable, translated, until_free
+from holdfast.adapters.sqlite.connections import open_readable, translated, until_free
 from holdfast.errors import StoreUnavailable
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ import apsw
 from holdfast.adapters.sql import run_list
 from holdfast.adapters.sql.rows import encoded
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.adapters.sqlite.suspect_statements import WITH_SUSPICION
 from holdfast.ports.runs import Filter, Page
 
@@ -32,5 +32,6 @@ def conditions(which: Filter) -> tuple[list[str], list[Any]]:
         with_prefix=sql.WITH_PREFIX,
         with_statuses=sql.WITH_STATUSES,
         with_ids=sql.WITH_IDS,
+        with_parents=sql.WITH_PARENTS,
         array=encoded,
     )

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import apsw
 
 from holdfast.adapters.sql.rows import maybe_instant, maybe_micros
-from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.access import Access
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.adapters.sqlite.creation import insert_run
 from holdfast.adapters.sqlite.messages import send
-from holdfast.adapters.sqlite.transaction import Operation, Transaction
+from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.turn import instant, micros
-from holdfast.ports.clock import Clock
 from holdfast.ports.schedules import SCHEDULES, DueSchedules, Move, Moved, Moving, Outrun, StoredSchedule
 
 T = TypeVar("T")
@@ -34,19 +33,8 @@ ON CONFLICT (name) DO UPDATE SET revision = ?2, next_at = ?3, workflow = ?4, bod
 REMOVE = "DELETE FROM schedules WHERE name = ?"
 
 
-class Scheduled(ABC):
+class Scheduled(Access):
     """The part of a SQLite store that keeps schedules."""
-
-    @abstractmethod
-    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
-
-    @abstractmethod
-    def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
-
-    @property
-    @abstractmethod
-    def clock(self) -> Clock:
-        """The clock of the store."""
 
     async def schedule(self, name: str) -> StoredSchedule | None:
         """See `ports.schedules`."""
@@ -59,7 +47,7 @@ class Scheduled(ABC):
 
     async def due_schedules(self, *, limit: int = 100) -> DueSchedules:
         """See `ports.schedules`."""
-        now = micros(self.clock.now())
+        now = micros(self._clock.now())
 
         def ask(connection: apsw.Connection) -> DueSchedules:
             due = [_schedule(row) for row in fetch(connection, DUE, (now, limit))]

@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 
-import apsw
-
 from holdfast.adapters.sqlite import caller_transaction, messages
+from holdfast.adapters.sqlite.access import Access
 from holdfast.adapters.sqlite.lent_transaction import LentTransaction
 from holdfast.adapters.sqlite.starts import CreateRun
-from holdfast.adapters.sqlite.writer import Writer
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Delivery, Message
 from holdfast.ports.runs import Creation, NewRun
 
 
-class Lending(ABC):
+class Lending(Access):
     """The part of a SQLite store through which others write."""
-
-    _writer: Writer
-
-    @property
-    @abstractmethod
-    def url(self) -> str: ...
-
-    @abstractmethod
-    def _open_writable(self) -> apsw.Connection: ...
-
-    @abstractmethod
-    def _check_process(self) -> None: ...
-
-    @abstractmethod
-    def _check_writable(self) -> None: ...
 
     @property
     def is_exclusive(self) -> bool:
@@ -49,13 +31,13 @@ class Lending(ABC):
         """See `ports.transactions`."""
         self._check_process()
         create: Callable[..., Creation] = CreateRun(new, micros(key_since), "", "")
-        return caller_transaction.within(self._writer.lent, connection, create, self.url)
+        return caller_transaction.within(self._writer.lent, connection, create, self._location.url)
 
     async def send_within(self, connection: object, message: Message) -> Delivery:
         """See `ports.transactions`."""
         self._check_process()
         return caller_transaction.within(
-            self._writer.lent, connection, lambda transaction: messages.send(transaction, message), self.url
+            self._writer.lent, connection, lambda transaction: messages.send(transaction, message), self._location.url
         )
 
     def wake(self) -> None:

@@ -391,6 +391,7 @@ BLOB = "SELECT data FROM blobs WHERE name = ?"
 LIST_RUNS = "SELECT * FROM run_rows WHERE true"
 WITH_STATUSES = "AND status IN (SELECT value FROM json_each(?))"
 WITH_IDS = "AND no IN (SELECT no FROM runs WHERE id IN (SELECT value FROM json_each(?)))"
+WITH_PARENTS = "AND no IN (SELECT no FROM runs WHERE parent IN (SELECT value FROM json_each(?)) AND parent <> '')"
 WITH_PREFIX = "AND no IN (SELECT no FROM runs WHERE id >= ? AND id < ?)"
 WITH_ROOT = """
 AND no IN (SELECT no FROM runs WHERE id = ? AND root = '' UNION ALL SELECT no FROM runs WHERE root = ? AND root <> '')

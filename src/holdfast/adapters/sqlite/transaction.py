@@ -7,7 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import apsw
 
-from holdfast.adapters.sqlite.connection import Bindings, fetch, run
+from holdfast.adapters.sqlite.connections import Bindings, fetch, run
 from holdfast.core.turn import micros
 from holdfast.ports.clock import Clock
 

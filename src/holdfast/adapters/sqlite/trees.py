@@ -5,7 +5,7 @@ from __future__ import annotations
 import apsw
 
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import fetch
+from holdfast.adapters.sqlite.connections import fetch
 from holdfast.core.turn import Row
 
 NEAR = 5_000

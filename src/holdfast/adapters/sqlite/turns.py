@@ -11,13 +11,13 @@ from typing import Any
 
 from holdfast.adapters.sql.rows import due_at, ready_at
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite.answers import settle
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
-from holdfast.adapters.sqlite.connection import fetch, run
+from holdfast.adapters.sqlite.connections import fetch, run
 from holdfast.adapters.sqlite.creation import start_child, tell_adopters
 from holdfast.adapters.sqlite.messages import publish, send, tell_sender
-from holdfast.adapters.sqlite.streams import stream
+from holdfast.adapters.sqlite.stream_rows import add_parts
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.adapters.sqlite.updates import settle
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
 from holdfast.ports.inbox import Accepted
@@ -57,7 +57,7 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
     if commit.exposed or commit.unwatch or commit.watch:
         _show(transaction, commit)
     if commit.parts or commit.spans:
-        stream(transaction, commit)
+        add_parts(transaction, commit)
     if commit.attributes:
         _attribute(transaction, commit)
     if commit.answers:

@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-import apsw
-
-from holdfast.adapters.sqlite.blobs import refer
-from holdfast.adapters.sqlite.connection import fetch
-from holdfast.adapters.sqlite.transaction import Operation, Transaction
-from holdfast.core.checksums import answer_checksum, message_checksum
+from holdfast.adapters.sqlite.access import Access
+from holdfast.adapters.sqlite.answers import settle
+from holdfast.adapters.sqlite.connections import fetch
+from holdfast.adapters.sqlite.transaction import Transaction
+from holdfast.core.checksums import message_checksum
 from holdfast.ports.updates import Question, StoredAnswer, UpdateAnswer, checked_question
 
 T = TypeVar("T")
 
-# ask: with the message, so that its sender finds its outcome. Locks answers.
-ASK = """
-INSERT INTO answers (run, message, asked, outcome, value, blob, checksum) VALUES (?, ?, ?, '', x'', '', ?)
-"""
-# answer: the first counts. A question that was asked of another store, and imported, has no row. Locks answers.
-ANSWER = """
-INSERT INTO answers (run, message, asked, outcome, value, blob, checksum) VALUES (?, ?, x'', ?, ?, ?, ?)
-ON CONFLICT (run, message) DO UPDATE SET outcome = excluded.outcome, value = excluded.value, blob = excluded.blob,
-    checksum = excluded.checksum
-WHERE outcome = ''
-"""
-HAS_QUESTION = "SELECT 1 FROM answers WHERE run = ? AND message = ?"
 QUESTION = """
 SELECT message, asked, outcome, value, blob, checksum FROM answers
 WHERE run = (SELECT no FROM runs WHERE id = ?) AND message = ?
@@ -41,29 +26,8 @@ WHERE runs.no = ? AND epoch = ? AND ended_at IS NULL AND inbox.id = ? AND kind =
 REFUSE = "UPDATE inbox SET kind = 'refused', checksum = ? WHERE run = ? AND no = ?"
 
 
-def ask(transaction: Transaction, run: str, no: int, message: str, asks: bytes) -> None:
-    """The question in a stored message."""
-    transaction.run(ASK, (no, message, asks, answer_checksum(run, message, "", b"", "")))
-
-
-def settle(transaction: Transaction, run: str, no: int, answers: Iterable[UpdateAnswer]) -> None:
-    """Records the outcomes of questions, and tells the runs that wait for them."""
-    for one in answers:
-        stored = (one.outcome, one.value, one.blob)
-        transaction.run(ANSWER, (no, one.message, *stored, answer_checksum(run, one.message, *stored)))
-        if one.references:
-            refer(transaction, no, ("answer", 0, one.message), one.references)
-    transaction.hint(run)
-
-
-class Asked(ABC):
+class Asked(Access):
     """The part of a SQLite store that keeps questions and answers."""
-
-    @abstractmethod
-    def _write(self, operation: Operation[T], *, is_large: bool = False) -> Awaitable[T]: ...
-
-    @abstractmethod
-    def _read(self, ask: Callable[[apsw.Connection], T]) -> T: ...
 
     async def question(self, run: str, message: str) -> Question | None:
         """See `ports.updates`."""

@@ -11,8 +11,8 @@ import msgspec
 
 from holdfast.adapters.sqlite import upkeep_statements as sql
 from holdfast.adapters.sqlite.blobs import Source, are_stored, forget, keep_blobs, refer
-from holdfast.adapters.sqlite.connection import fetch, pragma
-from holdfast.adapters.sqlite.leases import boot_micros
+from holdfast.adapters.sqlite.connections import fetch, pragma
+from holdfast.adapters.sqlite.lease_operations import boot_micros
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import emptied_checksum
 from holdfast.core.snapshot import Snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.adapters.telemetry.listeners import KINDS, Listeners
-from holdfast.adapters.telemetry.logs import logged
+from holdfast.adapters.telemetry.logs import Log, logged
 from holdfast.authoring.hook import Hook, has_on
 from holdfast.ports.facts import Fact
 
@@ -26,6 +26,6 @@ class HookListener:
         self._hook.on(fact)
 
 
-def heard_by(hooks: Sequence[Hook]) -> Listeners:
+def heard_by(hooks: Sequence[Hook], log: Log | None = None) -> Listeners:
     """The telemetry of an app: the log, and the hooks that listen."""
-    return logged([HookListener(hook) for hook in hooks if has_on(hook)])
+    return logged([HookListener(hook) for hook in hooks if has_on(hook)], log)

@@ -8,7 +8,8 @@ are separate, so that error trackers can group them, and errors are passed as `e
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, cast
 
@@ -50,6 +51,19 @@ class Log:
 
     name = "logging"
 
+    def __init__(self) -> None:
+        self._called: set[str] = set()
+
+    @contextmanager
+    def raising(self, run: str) -> Generator[None]:
+        """While a call waits that raises how this run ends or why it is paused: that is not logged as well. An attempt
+        that is not tried again has no traceback in the log either, since the error shows it."""
+        self._called.add(run)
+        try:
+            yield
+        finally:
+            self._called.discard(run)
+
     def wanted(self) -> frozenset[type[t.Fact]]:
         """The kinds whose level is enabled."""
         worker, store = _LOGGERS
@@ -61,21 +75,27 @@ class Log:
         return frozenset(kind for kind, x in LINES.items() if logging.getLogger(x.logger).isEnabledFor(x.level))
 
     def on(self, fact: t.Fact) -> None:
+        is_raised = bool(self._called) and getattr(fact, "run", "") in self._called
+        if is_raised and isinstance(fact, t.RunFailed | t.RunPaused | t.RunQuarantined):
+            return
         line = LINES[type(fact)]
         said = line.args(fact)
         if not isinstance(said, Words):
             args = cast("tuple[object, ...]", said) if isinstance(said, tuple) else (said,)
             said = Words(line.level, line.words, args, line.raised(fact))
+        error = said.raised
+        if is_raised and isinstance(fact, t.AttemptFailed) and fact.retry_at is None:
+            error = None
         extra: dict[str, object] = {"fact": said.name or line.name}
         extra |= {name: found for name in FIELDS if (found := getattr(fact, name, None))}
         if (key := getattr(fact, "key", None)) is not None:
             extra["step"] = key
-        logging.getLogger(line.logger).log(said.level, said.words, *said.args, extra=extra, exc_info=said.raised)
+        logging.getLogger(line.logger).log(said.level, said.words, *said.args, extra=extra, exc_info=error)
 
 
-def logged(others: Iterable[Listener] = ()) -> Listeners:
+def logged(others: Iterable[Listener] = (), log: Log | None = None) -> Listeners:
     """Telemetry with the log and these listeners."""
-    return Listeners([Log(), *others])
+    return Listeners([log or Log(), *others])
 
 
 # -- words that depend -------------------------------------------------------------------------------------------------
@@ -135,7 +155,8 @@ def _paused(fact: t.RunPaused) -> Words:
 def _put_off(fact: t.RunPutOff) -> Words:
     if fact.kind == "contended":
         return Words(logging.INFO, "run %s: not touched, %s", (fact.run, fact.detail), name=fact.kind)
-    return Words(logging.WARNING, "run %s: put off, %s", (fact.run, fact.detail), name=fact.kind)
+    words = "run %s: %s" if fact.kind == "paused" else "run %s: put off, %s"
+    return Words(logging.WARNING, words, (fact.run, fact.detail), name=fact.kind)
 
 
 def _started(fact: t.WorkerStarted) -> tuple[object, ...]:

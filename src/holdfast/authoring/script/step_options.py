@@ -58,6 +58,8 @@ class StepOptions:
         self.tx: bool = tx
         self.raises: tuple[type[Exception], ...] = check_raises(raises, "@step")
         self.executor: Literal["thread", "process"] | None = executor
+        if not isinstance(limits, Sequence):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise DefinitionError(f"@step(limits=…) takes a list of limits, not {limits!r}: limits=[{limits!r}]")
         self.limits: tuple[AnyLimit, ...] = tuple(limits)
         self.limit_wait: timedelta | None = (
             parse_duration(limit_wait, what="limit_wait= of a step") if limit_wait is not None else None

@@ -29,6 +29,7 @@ ADDRESS = "127.0.0.1:7070"
 @click.option("--no-link", is_flag=True, help="Print the address without a link; users sign in with a token.")
 @click.option("--json", "is_json", is_flag=True, help="The address as one object.")
 @click.option("--dev-tokens", metavar="FILE", hidden=True, help="Of `holdfast dev`: its first token opens the link.")
+@click.option("--line", type=int, hidden=True, help="Of `holdfast dev`: its line to this process.")
 def command(
     target: str | None,
     url: str | None,
@@ -37,6 +38,7 @@ def command(
     no_link: bool,
     is_json: bool,
     dev_tokens: str | None,
+    line: int | None,
 ) -> None:
     """Serve the page and the HTTP API until SIGTERM or Ctrl-C, and print the address.
 
@@ -46,7 +48,7 @@ def command(
     loaded = load()
     app = _app(target, url, loaded)
     out = Output(is_json=is_json, stream=sys.stdout if is_json else sys.stderr)
-    run_async(_serve(app, loaded, address, dev_tokens, out, is_opening=is_opening, has_link=not no_link))
+    run_async(_serve(app, loaded, address, dev_tokens, out, is_opening=is_opening, has_link=not no_link, line=line))
 
 
 def _app(target: str | None, url: str | None, loaded: Loaded) -> App:
@@ -59,7 +61,15 @@ def _app(target: str | None, url: str | None, loaded: Loaded) -> App:
 
 
 async def _serve(
-    app: App, loaded: Loaded, address: str, dev_tokens: str | None, out: Output, *, is_opening: bool, has_link: bool
+    app: App,
+    loaded: Loaded,
+    address: str,
+    dev_tokens: str | None,
+    out: Output,
+    *,
+    is_opening: bool,
+    has_link: bool,
+    line: int | None,
 ) -> None:
     if app.registry.is_empty:
         await refuse_missing(app.url)
@@ -70,6 +80,8 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, again.set)
+    if line is not None:
+        loop.add_reader(line, stop.set)  # it has ended
     tokens = token_file(loaded)
     hosts, secret = settings.allowed_hosts, settings.session_key
     more = None if dev_tokens is None else token_file(loaded, dev_tokens)

@@ -2,7 +2,8 @@
 changes.
 
 Each has its own process, so that all code is loaded again; this process only watches. One that ends by itself, for
-example because of a syntax error, is started again after the next change.
+example because of a syntax error, is started again after the next change. Each has a line to this process, as the
+workers of a supervisor have: whatever ends this process, even SIGKILL, ends them too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +25,7 @@ import click
 
 from holdfast.cli.commands.dashboard import ADDRESS
 from holdfast.cli.root import HoldfastCommand
+from holdfast.cli.supervisor import SIGNALS
 from holdfast.doors import web
 from holdfast.errors import InvalidInput
 
@@ -52,7 +55,8 @@ def command(
     has_no_page: bool,
     is_json: bool,
 ) -> int:
-    """Run a worker and the page until SIGTERM or Ctrl-C. Both restart whenever a Python file of the project changes.
+    """Run a worker and the page until SIGTERM, SIGHUP or Ctrl-C. Both restart whenever a Python file of the project
+    changes. A second signal does not wait for running steps.
 
     The printed address signs in the first browser that opens it within a minute. Without the packages of the page
     (the extra `dashboard`) there is only the worker.
@@ -65,26 +69,30 @@ def command(
     worker = [*named, *(word for word, is_on in chosen.items() if is_on), "--grace", f"{GRACE:g}s"]
     stop = threading.Event()
 
-    def stopped(_: int, __: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stopped)
     with ExitStack() as stack:
         page = None
         if not has_no_page and _has_page():
             keys = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-dev-"))) / "tokens.json"
             page = _page(named, address, keys, is_opening=is_opening)
-        _watch(worker, page, Path(folder), stop)
+        made = Child("worker", worker)
+
+        def stopped(_: int, __: FrameType | None) -> None:
+            if stop.is_set():
+                made.hurry()
+            stop.set()
+
+        for number in SIGNALS:
+            signal.signal(number, stopped)
+        _watch(made, page, Path(folder), stop)
     return 0
 
 
-def _watch(worker_words: list[str], page: Page | None, folder: Path, stop: threading.Event) -> None:
+def _watch(worker: Child, page: Page | None, folder: Path, stop: threading.Event) -> None:
     """Both processes, restarted with every change, until they are told to stop: the page ends first."""
     seen = dict(files(folder))
     if page is not None:
         page.start()
-    worker = _started("worker", worker_words)
+    worker.start()
     try:
         while not stop.wait(LOOK):
             now = dict(files(folder))
@@ -92,16 +100,59 @@ def _watch(worker_words: list[str], page: Page | None, folder: Path, stop: threa
                 changed = sorted(str(path) for path, _ in now.items() ^ seen.items())
                 click.echo(f"{changed[0]} changed: restarting the worker", err=True)
                 seen = now
-                if page is not None:
+                worker.ask()
+                if page is not None:  # back at once, however long the worker's steps take
                     page.end()
-                _end(worker)
-                worker = _started("worker", worker_words)
-                if page is not None:
                     page.start()
+                worker.end()
+                worker.start()
     finally:
         if page is not None:
             page.end()
-        _end(worker)
+        worker.end()
+
+
+class Child:
+    """One of the processes. It has a group of its own: Ctrl-C in a terminal reaches this process alone, which ends the
+    others in their order."""
+
+    def __init__(self, command: str, words: list[str]) -> None:
+        self._words = [command, *words]
+        self._process: subprocess.Popen[bytes] | None = None
+        self._line: socket.socket | None = None
+        self._is_asked = False
+
+    def start(self, *more: str, env: Mapping[str, str] | None = None) -> None:
+        """Starts it. It stops when our end of its line is closed."""
+        self._line, theirs = socket.socketpair()
+        with theirs:
+            line = theirs.fileno()
+            words = [sys.executable, "-m", "holdfast", *self._words, *more, "--line", str(line)]
+            self._process = subprocess.Popen(words, start_new_session=True, env=env, pass_fds=[line])
+        self._is_asked = False
+
+    def ask(self) -> None:
+        """Asks it to stop. A worker would take a second request for impatience."""
+        if self._process is not None and self._process.poll() is None and not self._is_asked:
+            self._is_asked = True
+            self._process.terminate()
+
+    def hurry(self) -> None:
+        """Asks it again, if it was asked."""
+        if self._process is not None and self._is_asked and self._process.poll() is None:
+            self._process.terminate()
+
+    def end(self) -> None:
+        """Waits until it has stopped, or kills it."""
+        self.ask()
+        if self._process is not None:
+            try:
+                self._process.wait(GRACE + 5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        if self._line is not None:
+            self._line.close()
 
 
 class Page:
@@ -109,19 +160,16 @@ class Page:
     link is printed the first time."""
 
     def __init__(self, words: list[str], *, is_opening: bool) -> None:
-        self._words = words
+        self._child = Child("dashboard", words)
         self._first = ["--open"] if is_opening else []
         self._secret = secrets.token_urlsafe(32)
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        env = {**os.environ, "HOLDFAST_HTTP_SESSION_KEY": self._secret}
-        self._process = _started("dashboard", [*self._words, *self._first], env)
+        self._child.start(*self._first, env={**os.environ, "HOLDFAST_HTTP_SESSION_KEY": self._secret})
         self._first = ["--no-link"]
 
     def end(self) -> None:
-        if self._process is not None:
-            _end(self._process)
+        self._child.end()
 
 
 def _page(named: list[str], address: str, keys: Path, *, is_opening: bool) -> Page:
@@ -150,18 +198,3 @@ def files(folder: Path) -> Iterator[tuple[Path, int]]:
                     yield path, path.stat().st_mtime_ns
                 except OSError:  # gone between the two looks
                     continue
-
-
-def _started(command: str, words: list[str], env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
-    # A group of its own: Ctrl-C reaches this process only, which ends the others in order.
-    return subprocess.Popen([sys.executable, "-m", "holdfast", command, *words], start_new_session=True, env=env)
-
-
-def _end(worker: subprocess.Popen[bytes]) -> None:
-    if worker.poll() is None:
-        worker.terminate()
-        try:
-            worker.wait(GRACE + 5)
-        except subprocess.TimeoutExpired:
-            worker.kill()
-            worker.wait()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator
 
 import click
 import msgspec
@@ -13,9 +12,7 @@ from holdfast.cli.output import Output
 from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 from holdfast.client.client import Client
-from holdfast.client.hidden_values import redaction_for
-from holdfast.client.stream_page import RawPart
-from holdfast.client.stream_reader import Only, raw_now, read_raw
+from holdfast.client.stream_reader import Only, StreamPart, read_shown
 from holdfast.core.doing import one_line
 from holdfast.core.ids import check_name
 from holdfast.core.plurals import counted
@@ -77,38 +74,25 @@ async def _read(
 ) -> None:
     async with opened_client(target, url) as client:
         row = await find_run(client, run_id)
-        redaction = await redaction_for(client.store, row)
         is_any = False
-        async for part in _parts(client, run_id, name, after, only, is_live=is_live):
-            is_any = True
-            value = redaction.value(msgspec.json.decode(part.value))
+        async for part in read_shown(client, row, name, after, only, is_live=is_live):
+            is_any, value = True, part.value
             if is_text:
                 sys.stdout.write(value if isinstance(value, str) else msgspec.json.encode(value).decode())
             elif out.is_json:
                 facts = {"offset": part.offset, "step": part.step, "attempt": part.attempt, "state": part.state}
                 out.record({**facts, "value": value})
             else:
-                out.line(_line(part, value))
+                out.line(_line(part))
             sys.stdout.flush()
         if not is_any and not out.is_json:
             click.echo(await _nothing(client, run_id, name, after), err=True)
 
 
-async def _parts(
-    client: Client, run: str, name: str, after: int, only: Only, *, is_live: bool
-) -> AsyncIterator[RawPart]:
-    if is_live:
-        async for part in read_raw(client, run, name, after, only):
-            yield part
-    else:
-        for part in await raw_now(client, run, name, after, only):
-            yield part
-
-
-def _line(part: RawPart, value: object) -> str:
+def _line(part: StreamPart) -> str:
     sender = f"{part.step} #{part.attempt}" if part.step else "workflow"
     mark = " (superseded)" if part.state == "superseded" else ""
-    return f"{part.offset}  {sender}{mark}  {one_line(msgspec.json.encode(value).decode(), 500)}"
+    return f"{part.offset}  {sender}{mark}  {one_line(msgspec.json.encode(part.value).decode(), 500)}"
 
 
 async def _nothing(client: Client, run: str, name: str, after: int) -> str:

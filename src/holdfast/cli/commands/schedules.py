@@ -60,9 +60,10 @@ def resume(name: str, target: str | None, url: str | None, is_json: bool, actor:
 
 @command.command("trigger", cls=HoldfastCommand)
 @operator_options(_NAME)
-def trigger(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None) -> None:
+@click.option("--id", "mark", metavar="ID", help="Id of this trigger; the same id starts one run.")
+def trigger(name: str, target: str | None, url: str | None, is_json: bool, actor: str | None, mark: str | None) -> None:
     """Start a run of a schedule now, and print its id."""
-    run_async(_trigger(name, target, url, Output(is_json=is_json), actor))
+    run_async(_trigger(name, target, url, Output(is_json=is_json), actor, mark))
 
 
 @command.command("backfill", cls=HoldfastCommand)
@@ -140,9 +141,11 @@ def _show(view: ScheduleView, out: Output) -> None:
     out.line(("schedule ", "dim"), (view.name, "bold"), " ", _state(view), following)
 
 
-async def _trigger(name: str, target: str | None, url: str | None, out: Output, actor: str | None) -> None:
+async def _trigger(
+    name: str, target: str | None, url: str | None, out: Output, actor: str | None, mark: str | None
+) -> None:
     async with opened_client(target, url, actor) as client:
-        run = await (await schedules.get(client, name, None)).trigger()
+        run = await (await schedules.get(client, name, None)).trigger(id=mark)
         audited(client.actor, "schedules trigger", run.id)
     out.record({"schedule": name, "run": run.id}) if out.is_json else out.line(run.id)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 import threading
 import time
@@ -71,6 +72,7 @@ THREADS_END = 1.0
 @click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and figures there.")
 @click.option("--django", "is_django", is_flag=True, help="Set up the Django project first. [if manage.py is here]")
 @click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare (for development).")
+@click.option("--line", type=int, hidden=True, help="Of `holdfast dev`: its line to this process.")
 def command(
     target: str | None,
     queues: tuple[str, ...],
@@ -86,6 +88,7 @@ def command(
     address: str | None,
     is_django: bool,
     paranoid: bool,
+    line: int | None,
 ) -> int:
     """Run a worker of the app until SIGTERM, SIGINT (Ctrl-C) or SIGHUP.
 
@@ -109,8 +112,8 @@ def command(
             loaded = load(flags={**flags, "worker.id": numbered_id(loaded.settings.worker.id, joined.number)})
         requests = StopRequests(formatter, loaded.settings.leases.ttl)
         requests.install()
-        if joined is not None:
-            requests.follow(joined.line)
+        if joined is not None or line is not None:
+            requests.follow(joined.line if joined is not None else socket.socket(fileno=line))
         app = _app(target, loaded, is_django=is_django)
         if joined is not None:
             refuse_private(app.url)

@@ -13,7 +13,6 @@ import msgspec
 
 from holdfast.authoring.handle import RunView
 from holdfast.client.client import Client
-from holdfast.client.hidden_values import redaction_for, with_ended
 from holdfast.client.inspect.deadlocks import queue_waits_of
 from holdfast.client.inspect.limits import waits_of
 from holdfast.client.inspect.lookup import find_run
@@ -85,7 +84,8 @@ async def read_story(client: Client, run_id: str) -> Story:
     store, problems = client.store, list[str]()
     turns = await _turns(store, row, problems)
     row = await store.get(run_id) or row
-    redaction = await _redaction(store, row, turns, problems)
+    exposures = await _exposures(store, run_id, problems)
+    redaction = await _redaction(client, row, problems)
     started = await _start(store, row, turns, problems)
     shown = [_shown(turn, redaction) for turn in turns]
     line = Timeline()
@@ -102,7 +102,9 @@ async def read_story(client: Client, run_id: str) -> Story:
         started=started,
         input=None if started is None else await _value(store, redaction, started, "input", problems),
         result=await _value(store, redaction, last, "result", problems) if isinstance(last, e.Completed) else None,
-        exposed=await _exposed(store, redaction, run_id, problems),
+        exposed={one.name: await _value(store, redaction, one, f"value {one.name}", problems) for one in exposures}
+        if redaction is not None
+        else {},
         children=children[::-1],
         children_next=after,
         limits=[] if row.ended_at is not None else [*await waits_of(store, row), *await queue_waits_of(store, row)],
@@ -126,9 +128,9 @@ async def _turns(store: Store, row: RunRow, problems: list[str]) -> list[Turn]:
     return turns
 
 
-async def _redaction(store: Store, row: RunRow, turns: Sequence[Turn], problems: list[str]) -> Redaction | None:
+async def _redaction(client: Client, row: RunRow, problems: list[str]) -> Redaction | None:
     try:
-        return await with_ended(store, await redaction_for(store, row), turns)
+        return await client.hidden.of(row)
     except (CorruptJournal, BlobNotFound) as error:
         problems.append(f"which of its values are secret cannot be read, so none is shown: {error}")
         return None
@@ -176,18 +178,14 @@ async def _value(store: Store, redaction: Redaction | None, event: e.Carrier, wh
         return None
 
 
-async def _exposed(store: Store, redaction: Redaction | None, run_id: str, problems: list[str]) -> dict[str, Any]:
+async def _exposures(store: Store, run_id: str, problems: list[str]) -> list[e.Exposed]:
     """The values that the run exposes."""
     try:
-        exposures = await store.exposures(run_id) if redaction is not None else ()
+        exposures = await store.exposures(run_id)
     except CorruptJournal as error:
         problems.append(f"the values it shows cannot be read: {error}")
-        return {}
-    found: dict[str, Any] = {}
-    for name, value, blob in exposures:
-        event = e.Exposed(name=name, value=msgspec.Raw(value), blob=blob)
-        found[name] = await _value(store, redaction, event, f"value {name}", problems)
-    return found
+        return []
+    return [e.Exposed(name=name, value=msgspec.Raw(value), blob=blob) for name, value, blob in exposures]
 
 
 def unsettled_failures(turns: Sequence[Turn]) -> list[tuple[str, Failure]]:

@@ -64,6 +64,8 @@ FILTERS: dict[str, tuple[Filter, set[str]]] = {
     "attribute of another value": (Filter(attributes={"shop": "77"}), set()),
     "odd attribute": (Filter(attributes={'sh"op.': "%"}), {"d"}),
     "ids": (Filter(ids=("a", "d", "zz")), {"a", "d"}),
+    "parents": (Filter(parents=("a", "b", "zz")), {"d"}),
+    "parents without children": (Filter(parents=("b", "d")), set()),
     "prefix": (Filter(prefix="b"), {"b"}),
     "together": (Filter(workflow="order", queue="slow", attributes={"vip": "yes"}), {"c"}),
     "together, against each other": (Filter(workflow="parcel", queue="slow"), set()),

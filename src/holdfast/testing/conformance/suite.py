@@ -64,8 +64,8 @@ class Suite(Blocking, ABC):
 
     @abstractmethod
     async def open(self, clock: VirtualClock, folder: Path) -> Any:
-        """A new, empty store that uses `clock`. `folder` is empty too, and belongs to the case. For `BlobsSuite` an
-        object with the methods of `Blobs` is enough."""
+        """A new, empty store that uses `clock`. `folder` is empty too, and belongs to the case. An object with the
+        methods of the ports that the suite asks for is enough: the guide to writing a store names them."""
         ...
 
     @pytest.fixture

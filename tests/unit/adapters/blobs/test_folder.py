@@ -156,6 +156,17 @@ def test_many_writers_of_one_blob_leave_one_valid_file(folder: Folder) -> None:
     assert folder.get(NAME) == DATA
 
 
+@pytest.mark.spec("stepflow.B1")
+def test_a_blob_that_is_there_is_not_written_again(folder: Folder) -> None:
+    """Promise: the same bytes are stored once; only their age starts again."""
+    folder.put(NAME, DATA, NOW)
+    first = file_of(folder).stat()
+    folder.put(NAME, DATA, NOW + 60)
+    again = file_of(folder).stat()
+    assert again.st_ino == first.st_ino
+    assert (first.st_mtime, again.st_mtime) == (NOW, NOW + 60)
+
+
 def test_what_a_crash_left_is_swept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: a file that was never given its name goes when it is old; one that was moved aside goes back."""
     folder.put(NAME, DATA, NOW)

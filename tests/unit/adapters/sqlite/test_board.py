@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,8 +57,46 @@ def test_connections_wait_in_the_order_they_came(path: Path) -> None:
     assert Board(path).is_empty()
 
 
-def test_the_dead_are_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Promise: a note that a killed process left counts for as long as a write may wait, and then no more."""
+@pytest.fixture
+def ended() -> int:
+    """The number of a process that is no longer there."""
+    with subprocess.Popen(["true"]) as process:
+        pass
+    return process.pid
+
+
+def test_nobody_waits_for_a_process_that_has_ended(path: Path, monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
+    """Promise: the note of a killed process is passed over a tenth of a second later; that of a live one counts."""
+    now = 1_000_000_000_000
+    monkeypatch.setattr("time.monotonic_ns", lambda: now)
+    with monkeypatch.context() as killed:
+        killed.setattr("os.getpid", lambda: ended)
+        Board(path).enter()
+    Board(path).enter()  # of this process
+    now += 99_000_000
+    board = Board(path)
+    board.enter()
+    assert board.pause() == pause_at(2, 0.001)
+    now += 2_000_000
+    assert board.pause() == pause_at(1, 0.001)
+
+
+def test_a_number_of_another_container_is_not_looked_up(
+    path: Path, monkeypatch: pytest.MonkeyPatch, ended: int
+) -> None:
+    """Promise: there the process may be alive, so its note counts."""
+    now = 1_000_000_000_000
+    monkeypatch.setattr("time.monotonic_ns", lambda: now)
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr("os.getpid", lambda: ended)
+        elsewhere.setattr("holdfast.adapters.sqlite.board._home", lambda: 7)
+        Board(path).enter()
+    now += 1_000_000_000
+    assert not Board(path).is_empty()
+
+
+def test_what_never_leaves_is_forgotten(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: the note of a stopped process counts for as long as a write may wait, and then no more."""
     now = 1_000_000_000_000
     monkeypatch.setattr("time.monotonic_ns", lambda: now)
     Board(path).enter()  # and never leaves

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.counting import Connections
-from holdfast.adapters.sqlite.connection import open_writable, pragma
+from holdfast.adapters.sqlite.connections import open_writable, pragma
 from holdfast.adapters.sqlite.store import SqliteStore, open_sqlite
 
 AN_HOUR = 3600 * 10**9

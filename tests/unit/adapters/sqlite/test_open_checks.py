@@ -12,7 +12,7 @@ import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import SqliteStore, location, migrations, open_sqlite
-from holdfast.adapters.sqlite.connection import open_writable, pragma
+from holdfast.adapters.sqlite.connections import open_writable, pragma
 from holdfast.errors import InvalidInput, StoreRefused
 from holdfast.testing.conformance.world import START, World
 

@@ -18,7 +18,7 @@ from holdfast.adapters.sql.run_list import BEFORE, NEWEST_FIRST
 from holdfast.adapters.sqlite import SqliteStore, open_sqlite, suspect_statements
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.claims import ClaimRuns
-from holdfast.adapters.sqlite.connection import run
+from holdfast.adapters.sqlite.connections import run
 from holdfast.adapters.sqlite.run_list import conditions
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core import events as e

@@ -15,7 +15,7 @@ import pytest
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.sqlite import SqliteStore, attempt, open_sqlite
 from holdfast.adapters.sqlite import statements as sql
-from holdfast.adapters.sqlite.connection import open_writable, run
+from holdfast.adapters.sqlite.connections import open_writable, run
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core import events as e
 from holdfast.errors import Conflict, StoreError, StoreRefused, StoreUnavailable
@@ -207,7 +207,7 @@ async def test_a_writer_elsewhere_is_waited_for(store: SqliteStore, path: Path) 
 
 async def test_patience_has_an_end(store: SqliteStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: a store that stays locked is `StoreUnavailable` for everyone who waited, and nothing is written."""
-    monkeypatch.setattr("holdfast.adapters.sqlite.connection.PATIENCE", 0.01)
+    monkeypatch.setattr("holdfast.adapters.sqlite.connections.PATIENCE", 0.01)
     other = open_writable(path, "full")
     run(other, sql.BEGIN)
     answers = await asyncio.gather(*(store.put_blob(bytes([n])) for n in range(3)), return_exceptions=True)

@@ -45,6 +45,6 @@ def test_a_new_pass_gets_its_questions_again() -> None:
         assert run.update(ask, "a") == "A"
         assert run.update(take, "t") == "T"
         run.signal(go, True)
-        assert run.result("10s") == ["a"]
+        assert run.result("60s") == ["a"]
         answered = [event.data["message"] for event in run.follow() if event.type == "answered"]
         assert len(answered) == len(set(answered)) == 2

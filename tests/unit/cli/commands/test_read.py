@@ -32,7 +32,7 @@ def told(cli: Cli) -> Cli:
     async def speak() -> None:
         app = App(cli.url, workflows=[speech])
         async with app.worker():
-            await (await app.start(speech(["Hel", "lo\n"]), id="r")).result(timeout="20s")
+            await (await app.start(speech(["Hel", "lo\n"]), id="r")).result(timeout="60s")
         await app.close()
 
     asyncio.run(speak())

@@ -41,12 +41,14 @@ def test_schedules_are_listed_and_acted_upon(cli: Cli, caplog: pytest.LogCapture
     assert f"active, next {following}" in cli.ok("schedules", "resume", "nightly")
     run = cli.ok("schedules", "trigger", "nightly").strip()
     assert run.startswith("nightly@trigger:")
+    assert cli.ok("schedules", "trigger", "nightly", "--id", "mail-17") == "nightly@trigger:mail-17\n"
+    assert cli.ok("schedules", "trigger", "nightly", "--id", "mail-17") == "nightly@trigger:mail-17\n"
     filled = cli.ok("schedules", "backfill", "nightly", "--since", "2026-01-01T00:00Z", "--until", "2026-01-03T00:00Z")
     assert [line.split("\t")[:2] for line in filled.splitlines()] == [
         ["2026-01-01T02:00:00.000Z", "started"],
         ["2026-01-02T02:00:00.000Z", "started"],
     ]
-    assert len(cli.ok("runs").splitlines()) == 3
+    assert len(cli.ok("runs").splitlines()) == 4
     assert cli.ok("schedules", "remove", "nightly") == "schedule nightly removed\n"
     assert cli.ok("schedules") == ""
 
