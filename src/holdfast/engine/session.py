@@ -111,7 +111,7 @@ class Session:
         self.unsent: Commit | None = None  # of a run that does not exist yet: its first turn
         self._given: tuple[i.Input, ...] = ()  # while effects are performed
         self._is_performing = False
-        self._settled: asyncio.Event | None = None  # once somebody waits for the store's answer
+        self._settled: asyncio.Event | None = None  # while a claim waits for the store's answer
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
         self._limits: dict[str, Due] = {}
