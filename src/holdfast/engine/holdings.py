@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TypeAlias
 
 from holdfast.engine.home import EngineHome
@@ -21,7 +22,7 @@ that stay here."""
 
 
 MOMENT = 0.05
-"""Seconds to wait for the answer of a write that gave a run back which was claimed again."""
+"""Maximum seconds to wait for the answer of a write that gave a run back which was claimed again."""
 
 
 async def keep_none(lost: Mapping[str, int]) -> Collection[str]:
@@ -75,10 +76,14 @@ class Holdings:
     async def answered(self, runs: Collection[str]) -> None:
         """Waits a moment for the answer that some of these runs wait for. Another connection may claim a run before the
         answer of the write that gave it back is here; without that answer its program would have to be replayed."""
-        loop, sessions = asyncio.get_running_loop(), self._engine.sessions
-        until = loop.time() + MOMENT
-        while loop.time() < until and any(run in sessions and sessions[run].is_settling for run in runs):  # noqa: ASYNC110
-            await asyncio.sleep(MOMENT / 20)
+        sessions = self._engine.sessions
+        overtaken = [sessions[run] for run in runs if run in sessions and sessions[run].is_settling]
+        if not overtaken:  # mostly
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(MOMENT):
+                for session in overtaken:
+                    await session.settled()
 
     def _is_settled(self, session: Session) -> bool:
         """Whether the run is here, and no write is under way that would explain the store's answer."""

@@ -9,6 +9,7 @@ starts: such inputs wait in a queue until the earlier effects have been performe
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -110,6 +111,7 @@ class Session:
         self.unsent: Commit | None = None  # of a run that does not exist yet: its first turn
         self._given: tuple[i.Input, ...] = ()  # while effects are performed
         self._is_performing = False
+        self._settled: asyncio.Event | None = None  # while a claim waits for the store's answer
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
         self._limits: dict[str, Due] = {}
@@ -118,8 +120,6 @@ class Session:
         self._alarm: Alarm | None = None
         self._pace = Pace()
         self._is_resting = False
-
-    # -- what others ask -----------------------------------------------------------------------------------------------
 
     @property
     def run(self) -> Run:
@@ -149,11 +149,6 @@ class Session:
         """Whether the store is being asked; its answer will say whether the run is still ours."""
         return self.machine.is_settling
 
-    @property
-    def is_ending(self) -> bool:
-        """Whether the pending write is the run's end, which is accepted only if nothing is unread."""
-        return self.machine.is_ending
-
     # -- what happens --------------------------------------------------------------------------------------------------
 
     def open(
@@ -172,19 +167,19 @@ class Session:
 
     def messages(self, events: Sequence[e.AnyEvent], inbox_last: int, after: int) -> None:
         """Takes the messages of the inbox after number `after`."""
-        self.take(i.Messages(self._now(), events, inbox_last, after))
+        self.take(i.Messages(self.home.clock.now(), events, inbox_last, after))
 
     def news(self) -> None:
         """Something may be in the inbox."""
-        self.take(i.News(self._now()))
+        self.take(i.News(self.home.clock.now()))
 
     def drain(self) -> None:
         """The worker is shutting down."""
-        self.take(i.Drain(self._now()))
+        self.take(i.Drain(self.home.clock.now()))
 
     def drop(self, why: str, *, event: str = "fenced") -> None:
         """Another worker owns this run, or soon will: discard the session without writing."""
-        self.take(i.Lost(self._now(), why, event))
+        self.take(i.Lost(self.home.clock.now(), why, event))
 
     def born(self, no: int, verdict: Committed) -> None:
         """The run exists now, with its first turn."""
@@ -193,15 +188,15 @@ class Session:
 
     def released(self, is_ours: bool) -> None:
         """The store answered a release."""
-        self.take(i.Released(self._now(), is_ours))
+        self.take(i.Released(self.home.clock.now(), is_ours))
 
     def places(self, asked: tuple[str, ...], answer: PlaceAnswer) -> None:
         """The store answered which steps may begin."""
-        self.take(i.Places(self._now(), asked, answer.granted, answer.is_ours))
+        self.take(i.Places(self.home.clock.now(), asked, answer.granted, answer.is_ours))
 
     def unreadable(self, error: Exception) -> None:
         """The journal could not be read again."""
-        self.take(i.Unreadable(self._now(), error))
+        self.take(i.Unreadable(self.home.clock.now(), error))
 
     def take(self, given: i.Input) -> None:
         """Gives the machine an input, and performs the effects it returns."""
@@ -216,9 +211,14 @@ class Session:
                     self._perform(effect)
         finally:
             self._is_performing = False
+        if self._settled is not None and not self.machine.is_settling:
+            self._settled.set()
+            self._settled = None
 
-    def _now(self) -> datetime:
-        return self.home.clock.now()
+    async def settled(self) -> None:
+        """Waits for the answer of the store, which is being asked."""
+        self._settled = settled = self._settled or asyncio.Event()
+        await settled.wait()
 
     # -- what is to be done --------------------------------------------------------------------------------------------
 
@@ -234,7 +234,7 @@ class Session:
                 home.turned(self, effect.draft)
             case f.StepEnded():
                 if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
-                    report.step_ended(self, effect, self._began.pop(effect.key, None), self._now())
+                    report.step_ended(self, effect, self._began.pop(effect.key, None), self.home.clock.now())
             case f.WakeAt():
                 self._alarm = self._alarm or Alarm(home.wheel, self._time_came)
                 self._alarm.set(effect.at)
@@ -287,11 +287,11 @@ class Session:
             said = await self._transactions[key].commit(commit)
         except Exception as error:  # noqa: BLE001 the next worker to open the run reads the outcome in the journal
             del self._transactions[key]
-            self.take(i.Unknown(self._now(), str(error)))
+            self.take(i.Unknown(self.home.clock.now(), str(error)))
         else:
             if not isinstance(said, Unread):  # else the transaction is open still
                 del self._transactions[key]
-            self.take(i.Verdict(self._now(), said))
+            self.take(i.Verdict(self.home.clock.now(), said))
 
     def _leave(self, effect: f.Leave) -> None:
         if self._alarm is not None:
@@ -329,7 +329,7 @@ class Session:
             *(self.machine.no, self.machine.epoch, dict(run.attributes) if run.attributes else {}),
         )
         if StepStarted in self.home.telemetry.wanted:
-            self._began[command.key] = self._now()
+            self._began[command.key] = self.home.clock.now()
             report.step_started(self, command.key, command.spec.name, effect.attempt)
         body = self._bodies[command.key] = self.home.bodies.start(attempt, self._reported)
         if effect.expires_at is not None:
@@ -357,7 +357,7 @@ class Session:
             self._taken_out(key)
             self.home.surroundings.take_progress(self.machine.run.id, key)
             self._transactions[key] = transaction
-            self.take(i.Held(self._now(), key, outcome.value))
+            self.take(i.Held(self.home.clock.now(), key, outcome.value))
         elif len(self._bodies) > 1 or self._ended:
             if self._ended is None:
                 self._ended = Together(self._land_together)

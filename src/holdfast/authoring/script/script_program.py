@@ -15,6 +15,7 @@ import asyncio
 import atexit
 import contextvars
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
 
@@ -140,7 +141,8 @@ class ScriptProgram(Exchange):
         if not has_ended or left_behind:
             return False
         # What refers to the program is released: the two would otherwise wait for the collector.
-        del self.steps
+        with suppress(AttributeError):  # it was closed before
+            del self.steps
         self._main = self._waits = self._children = self._receipts = self._served = self._sync_body = None
         return True
 

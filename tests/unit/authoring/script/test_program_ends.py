@@ -468,3 +468,10 @@ def test_context_variables_are_the_runs_own() -> None:
     run = PureRun(flow()).finish()
     variable.reset(token)
     assert run.result == ["unset", "mine"]
+
+
+def test_a_program_may_be_closed_twice() -> None:
+    """Promise: who reads a journal again closes the program, and so does who gives the run up meanwhile."""
+    run = parked()
+    assert run.program.close()
+    assert run.program.close()
