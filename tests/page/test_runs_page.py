@@ -92,7 +92,7 @@ async def test_nothing_found_says_what_to_do(page: Page, site: Site) -> None:
     await expect(page.get_by_text("No run matches")).to_be_visible()
     site.runs.clear()
     await page.get_by_role("link", name="Show all runs").click()
-    await expect(page.get_by_text("holdfast dev app:app")).to_be_visible()
+    await expect(page.get_by_text("holdfast start MODULE:APP WORKFLOW name=value")).to_be_visible()
 
 
 async def test_the_list_is_live(page: Page, site: Site) -> None:
