@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from datetime import datetime
 from textwrap import indent
 from typing import Any, TypeVar, cast
@@ -193,7 +192,7 @@ class ClientRun(Run[R]):
         """A value that the run exposes: now, then the newest after each change, until the run ends."""
         if find_program() is not None:
             raise NotAllowedHere(f"run.watch({var.name}) in a workflow: wait for a signal or a child instead")
-        async with aclosing(self._client.watches.values(self.id, var.name)) as shown:
+        async with self._client.watches.values(self.id, var.name) as shown:
             async for value, blob in shown:
                 yield var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from holdfast.ports.parts import StreamPage
 
 if TYPE_CHECKING:
     from holdfast.client.access import Access
+    from holdfast.client.stream_tail import StreamTail
     from holdfast.ports.runs import RunRow
 
 T = TypeVar("T")
@@ -55,8 +56,8 @@ async def read_shown(
 ) -> AsyncGenerator[StreamPart]:
     """The parts after that offset, live or those that exist now, without what must not be shown of the run."""
     place = _Place(run.id, name, after, only)
-    pages = _live_pages(client, place, SharedPage.raw) if is_live else _pages_now(client, place, SharedPage.raw)
-    async with aclosing(pages):
+    rows = SharedPage.raw
+    async with _live_pages(client, place, rows) if is_live else aclosing(_pages_now(client, place, rows)) as pages:
         async for parts in pages:
             redaction = await client.hidden.of(run)
             for part in parts:
@@ -118,32 +119,50 @@ class _Place:
 
 
 async def _live(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[P]:
-    async with aclosing(_live_pages(client, place, rows)) as pages:
+    async with _live_pages(client, place, rows) as pages:
         async for parts in pages:
             for part in parts:
                 yield part
 
 
-async def _live_pages(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[list[P]]:
-    """The parts of each page that has any."""
-    is_known = False
+@asynccontextmanager
+async def _live_pages(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[Pages[P]]:
     async with client.feeds.of_stream(place.run, place.name) as tail:
-        while True:
-            version = tail.version
-            shared = await tail.page(place.after, place.limit)
+        yield Pages(client, place, rows, tail)
+
+
+class Pages(AsyncIterator[list[P]]):
+    """The parts of each page that has any, as they come.
+
+    It is not a generator: before Python 3.12, a generator that waits inside another one cannot be closed by the garbage
+    collector, which is what ends readers whose event loop is gone."""
+
+    def __init__(self, client: Access, place: _Place, rows: Rows[P], tail: StreamTail) -> None:
+        self._client = client
+        self._place = place
+        self._rows: Rows[P] = rows
+        self._tail = tail
+        self._is_known = False
+        self._is_over = False
+        self._seen: int | None = None  # the version of the tail to wait after
+
+    async def __anext__(self) -> list[P]:
+        while not self._is_over:
+            if self._seen is not None:
+                await self._tail.wait(self._seen)
+            version = self._tail.version
+            shared = await self._tail.page(self._place.after, self._place.limit)
             if shared is None:
-                if not is_known:
-                    raise _missing(client, place.run)
-                return  # it was removed
-            is_known = True
-            found, has_more = place.take(shared, rows)
+                if not self._is_known:
+                    raise _missing(self._client, self._place.run)
+                break  # it was removed
+            self._is_known = True
+            found, has_more = self._place.take(shared, self._rows)
+            self._seen = None if has_more else version
+            self._is_over = shared.page.is_ended and not has_more
             if parts := [part for row in found for part in row]:
-                yield parts
-            if has_more:
-                continue
-            if shared.page.is_ended:
-                return
-            await tail.wait(version)
+                return parts
+        raise StopAsyncIteration
 
 
 async def _pages_now(client: Access, place: _Place, rows: Rows[P]) -> AsyncGenerator[list[P]]:

@@ -7,8 +7,8 @@ once. A slow reader gets the newest value, not those in between.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -96,23 +96,35 @@ class Watches:
         self._feeds = feeds
         self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, str], Watch]] = WeakKeyDictionary()
 
-    async def values(self, run: str, name: str) -> AsyncGenerator[Shown]:
+    @asynccontextmanager
+    async def values(self, run: str, name: str) -> AsyncGenerator[Values]:
         """The values that the run exposes under that name, from now on, until it ends."""
         mine = self._by_loop.setdefault(asyncio.get_running_loop(), {})
         watch = mine.get((run, name))
         if watch is None or watch.is_over:
             watch = mine[run, name] = Watch(self._store, self._feeds, run, name)
         watch.join()
-        seen = 0
         try:
-            while True:
-                number = await watch.next(seen)
-                if number != seen and watch.shown is not None:
-                    seen = number
-                    yield watch.shown
-                elif watch.is_over:
-                    return
+            yield Values(watch)
         finally:
             if watch.leave() and mine.get((run, name)) is watch:
                 with suppress(KeyError):
                     del mine[run, name]
+
+
+class Values(AsyncIterator[Shown]):
+    """What one reader of a watch gets. It is not a generator, for the same reason as `stream_reader.Pages`."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._seen = 0
+
+    async def __anext__(self) -> Shown:
+        watch = self._watch
+        while True:
+            number = await watch.next(self._seen)
+            if number != self._seen and watch.shown is not None:
+                self._seen = number
+                return watch.shown
+            if watch.is_over:
+                raise StopAsyncIteration
