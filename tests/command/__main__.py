@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.command import durations, seeds
 from tests.command.changed import changed_files, needed_for, sources
 from tests.command.report import report
-from tests.command.stages import ROOT, Outcome, Stage, run_lanes
+from tests.command.stages import ROOT, Outcome, Stage, run_lanes, workers
 
 BIN = Path(sys.executable).parent
 CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
@@ -64,10 +64,8 @@ def linters_of(changed: Sequence[str]) -> list[list[Stage]]:
 
 
 def pytest(arguments: Sequence[str], seed: int, *, runner: Sequence[str | Path] = ()) -> Stage:
-    """The suite, with a worker more than there are cores: many tests wait for processes and servers. Each worker costs
-    the time to collect all tests, and the lab beside the suite takes what is left of a core."""
-    processes = str(1 + max(2, os.cpu_count() or 2))
-    words = ["-n", processes, "--maxschedchunk", "4", f"--hypothesis-seed={seed}", *arguments]
+    """The suite."""
+    words = [*workers(), f"--hypothesis-seed={seed}", *arguments]
     env = {seeds.SEED: str(seed), "PYTHONHASHSEED": str(seed)}
     return Stage("tests", [*(runner or (sys.executable, "-m")), "pytest", *words], env, is_live=True)
 

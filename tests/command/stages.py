@@ -56,6 +56,12 @@ class Outcome:
         return f"FAILED ({self.left} processes left behind)" if self.left else "ok"
 
 
+def workers() -> list[str]:
+    """How pytest spreads the suite: over a worker more than there are cores, since many tests wait for processes and
+    servers, and a few tests at a time, since slow ones come first. Each worker costs the time to collect all tests."""
+    return ["-n", str(1 + max(2, os.cpu_count() or 2)), "--maxschedchunk", "4"]
+
+
 def run_lanes(lanes: Sequence[Sequence[Stage]]) -> list[Outcome]:
     """Runs all stages; gives their outcomes in the order in which the lanes name them."""
     outcomes: dict[str, Outcome] = {}

@@ -24,6 +24,8 @@ from datetime import UTC, datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.command.stages import workers
+
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 HOOKS = (b"\0pthread_cond_init\0", b"\0pthread_cond_destroy\0", b"\0pthread_cond_timedwait\0")
@@ -113,12 +115,11 @@ def main(shift: str, pytest_arguments: Sequence[str]) -> int:
     seed = os.environ.get("HOLDFAST_TEST_SEED", "0")
     if seed == "random":
         seed = str(random.SystemRandom().randrange(2**32))
-    parallel = ["-n", str(2 * max(2, os.cpu_count() or 2))]
     try:
         with shifted(shift_of(shift)) as environment:
             moment = datetime.now(UTC) + shift_of(shift)
             print(f"== the suite on {moment:%A, %d %B %Y, %H:%M} UTC, seed {seed}", flush=True)
-            command = [sys.executable, "-m", "pytest", *parallel, *pytest_arguments]
+            command = [sys.executable, "-m", "pytest", *workers(), *pytest_arguments]
             seeds = {"HOLDFAST_TEST_SEED": seed, "PYTHONHASHSEED": seed}
             return subprocess.run(command, cwd=ROOT, env={**environment, **seeds}, check=False).returncode
     except NoOtherDate as problem:
