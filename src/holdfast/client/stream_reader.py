@@ -100,8 +100,8 @@ class _Place:
         self.run = run
         self.name = name
         self._only = only
-        self.after = after
-        self.limit = FEWEST
+        self.after: int = after
+        self.limit: int = FEWEST
 
     def take(self, shared: SharedPage, rows: Rows[P]) -> tuple[list[Sequence[P]], bool]:
         """The parts of a page for this reader, row by row, and whether there may be more to read at once."""
