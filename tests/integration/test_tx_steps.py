@@ -344,7 +344,7 @@ async def test_wrong_uses_say_what_to_do(shared: World) -> None:
     async with shared.serving(flow) as app:
         first, second, third = await (await app.start(flow())).result(timeout=30)
     assert "declare it with @step(tx=True)" in first
-    assert "here it is a" in second
+    assert "this store gives a" in second
     assert "in a workflow" in third
 
 

@@ -60,8 +60,8 @@ async def follow(met: Existing, create: Callable[[Replaced, tuple[str, ...]], Aw
 
 def _beaten(met: Existing) -> Conflict:
     return Conflict(
-        f"run {met.run.id} has the value, and changed each of the {TRIES:,} times a run was to follow it: nothing was "
-        "started. Start it again.",
+        f"run {met.run.id} has the value, and changed each of the {TRIES:,} times a run was to replace it. Nothing was "
+        "started: try again.",
         run=met.run.id,
     )
 

@@ -131,7 +131,7 @@ def check_step_limit(limit: int | msgspec.UnsetType | None, what: str) -> int | 
     if limit is None or limit is msgspec.UNSET:
         return limit
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidInput(f"{what}: at least 1, or None for no limit")
+        raise InvalidInput(f"{what}: give at least 1, or None for no limit")
     return limit
 
 
@@ -141,6 +141,8 @@ def check_limits(
     """Refuses numbers that make no sense, by name."""
     check_step_limit(step_limit, f"step_limit={step_limit}")
     if snapshot_every is not msgspec.UNSET and snapshot_every < 0:
-        raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
+        raise InvalidInput(
+            f"snapshot_every={snapshot_every}: give the rows between two snapshots of a run, or 0 for none"
+        )
     if compact_after is not msgspec.UNSET and compact_after is not None and compact_after < 1:
-        raise InvalidInput(f"compact_after={compact_after}: at least 1 row, or None to compact only when asked to")
+        raise InvalidInput(f"compact_after={compact_after}: give at least 1 row, or None to compact only when asked to")

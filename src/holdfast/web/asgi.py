@@ -78,7 +78,7 @@ class Server:
                 f"prefix={prefix!r}: it begins with a slash and does not end with one, such as /holdfast"
             )
         if isinstance(allowed_hosts, str):
-            raise InvalidInput(f"allowed_hosts={allowed_hosts!r}: a list of host names, such as ['shop.example.org']")
+            raise InvalidInput(f"allowed_hosts={allowed_hosts!r}: give a list of hosts, such as ['shop.example.org']")
         given = TokenFile(tokens) if isinstance(tokens, str | Path) else tokens
         self.own: GivenTokens = GivenTokens()
         gate = Gate(

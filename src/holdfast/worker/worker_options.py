@@ -75,7 +75,7 @@ def worker_options(
     if queues is None:
         queues = tuple(dict.fromkeys(("default", *declared)))
     if isinstance(queues, str):
-        raise InvalidInput(f"queues={queues!r}: a list of names, such as [{queues!r}]")
+        raise InvalidInput(f"queues={queues!r}: give a list of names, such as [{queues!r}]")
     if not queues:
         raise InvalidInput("queues=[]: a worker serves at least one queue")
     lease = parse_duration(ttl, what="ttl", most=LONGEST_WAIT)

@@ -139,8 +139,8 @@ async def _alchemy_connection(given: Any) -> Any:
     found: Any = given
     if hasattr(found, "registry"):  # async_scoped_session, scoped_session
         raise InvalidInput(
-            f"connection= is a {_kind(found)}, which is another session in each thread or task. Give the one of this "
-            "moment, and commit that: connection=session()."
+            f"connection= is a {_kind(found)}, which holds a different session in each thread or task. Give the "
+            "current one, and commit that: connection=session()."
         )
     if hasattr(found, "sync_session"):  # AsyncSession
         found = await found.connection()

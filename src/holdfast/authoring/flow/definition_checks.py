@@ -126,7 +126,7 @@ class _Checker:
             self._say(("output", *place), problem)
         for place, tree in leaves(self._flow.output):
             for words in self._secrets_in(tree):
-                message = f"{words} is a secret, and an output is shown"
+                message = f"{words} is a secret, but an output is shown"
                 self._say(("output", *place), message, words=words, is_warning=True)
 
     def _expression(self, at: Place, tree: Expression, step: FlowStep | None, *, has_item: bool = False) -> None:
@@ -258,13 +258,13 @@ class _Checker:
         if self._flow.steps and not needed:
             self._say(
                 (),
-                "nothing is run: there is no output that needs a step, and no step with always: true",
+                "nothing would run: no output needs a step, and no step has always: true",
                 is_warning=True,
             )
         else:
             for step in self._flow.steps:
                 if step.name not in needed:
-                    message = f"step {step.name!r} is never run: no output needs it. Mark it always: true, or remove it"
+                    message = f"step {step.name!r} never runs: no output needs it. Mark it always: true, or remove it"
                     self._say(("steps", step.name), message, is_warning=True)
         for name in sorted(self._variables - self._used):
             self._say(("vars", name), f"variable {name!r} is never used", is_warning=True)

@@ -76,4 +76,4 @@ def _is_confirmed(ids: tuple[str, ...], out: Output) -> bool:
     what = f"run {ids[0]}" if len(ids) == 1 else counted(len(ids), "run")
     if not out.is_terminal or not sys.stdin.isatty():
         raise click.UsageError(f"deleting cannot be undone. Add --yes to delete {what} with its whole tree")
-    return click.confirm(f"delete {what} with all children? It does not come back.", err=True)
+    return click.confirm(f"delete {what} with all children? This cannot be undone.", err=True)

@@ -186,7 +186,7 @@ def test_a_secret_that_would_be_shown_is_a_warning() -> None:
     assert found(text, open_one, closed) == []
     assert found(text, open_one, closed, warnings=True) == [
         "f:5:34: vars.token is a secret, and variable 'key' of flow 'open' is not (warning)",
-        "f:7:58: vars.token is a secret, and an output is shown (warning)",
+        "f:7:58: vars.token is a secret, but an output is shown (warning)",
     ]
 
 

@@ -248,7 +248,7 @@ def test_steps_and_variables_nobody_needs_are_warnings() -> None:
     assert problems(text) == []
     assert problems(text, warnings=True) == [
         "f:3:8: variable 'v' is never used (warning)",
-        "f:6:3: step 'b' is never run: no output needs it. Mark it always: true, or remove it (warning)",
+        "f:6:3: step 'b' never runs: no output needs it. Mark it always: true, or remove it (warning)",
     ]
     assert problems(HEAD + "steps:\n  a: {call: m.f}\n", warnings=True)[0].startswith("f:1:1: nothing is run")
 
