@@ -69,8 +69,8 @@ T = TypeVar("T")
 
 KEPT_END = (
     "The run ended before this call. It keeps its outcome, even if the code has changed since. To run it from the "
-    "beginning, use a different id, or first `holdfast delete {run}`. To continue where it failed: `holdfast retry {run}`, "
-    "which makes a new run with an id of its own."
+    "beginning, use a different id, or first `holdfast delete {run}`. To continue where it failed: "
+    "`holdfast retry {run}`, which makes a new run with its own id."
 )
 
 

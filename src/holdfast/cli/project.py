@@ -24,7 +24,7 @@ class Order:
 
 @step(retry=Retry(5, first="1s"), timeout="30s")
 async def charge(order: Order) -> str:
-    """Reach the outside world in steps only: the result of a step is recorded, and a completed step never runs again."""
+    """Reach the outside world in steps only: their results are recorded, and a completed step never runs again."""
     log.info("charging %d cents, as %s", order.cents, current().idempotency_key)
     return f"payment-{order.id}"
 
