@@ -1,4 +1,4 @@
-"""A long run, and a journal that does not grow for ever: snapshots, compaction, and what must not change."""
+"""A long run, and a journal that does not grow forever: snapshots, compaction, and what must not change."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class Client:
         """Lets that worker begin new runs and report their ends. Returns the previous worker."""
         previous, self.local = self.local, worker
         if previous is not None:
-            previous.tell_ends(_nobody)
+            previous.tell_ends(_ignore_end)
         if worker is not None:
             worker.tell_ends(self.waiting.ended)
         self.waiting.is_settled_here = worker.settles if worker is not None else nowhere
@@ -291,7 +291,7 @@ class Client:
         return [watcher.run for watcher in await self.store.watchers(topic.name)]
 
 
-def _nobody(end: e.ChildEnded) -> None:
+def _ignore_end(end: e.ChildEnded) -> None:
     return None
 
 

@@ -89,7 +89,7 @@ def _reason(new_id: str) -> str:
 
 
 async def _settle(client: Access, replaced: RunRow, new_id: str) -> None:
-    """A run that no worker need be asked about ends now. Its cancel is durable, whatever becomes of this."""
+    """A run that no worker need be asked about ends now. Its cancel is durable even if this fails."""
     if replaced.status is Status.PENDING and replaced.is_idle:
         end: list[e.AnyEvent] = [e.Cancelled(reason=_reason(new_id), actor=client.actor)]
         await imposition.impose(client.store, replaced.id, lambda _: end, steal=False, only=Status.PENDING)

@@ -229,9 +229,7 @@ def _check_open(row: RunRow) -> None:
 
 
 def _finished(run: str, status: Status) -> RunFinished:
-    return RunFinished(
-        f"run {run} has {status.value}: nothing in its inbox is read any more", run_id=run, status=status.value
-    )
+    return RunFinished(f"run {run} has {status.value}: its inbox is no longer read", run_id=run, status=status.value)
 
 
 async def _append(client: Access, row: RunRow, event: e.MessageDropped | e.SignalReceived, said: str) -> None:

@@ -51,7 +51,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class DeclaredQueue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rules that workers declare. `number` is the order in which the store first saw them; without `rules` no live
-    worker declares them any more."""
+    worker declares them."""
 
     digest: str
     number: int

@@ -119,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_claims: int = 20  # claims without progress that quarantine a run, whatever the cause
     snapshot_every: int = 1000  # rows of a run between two snapshots; 0: none
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
-    keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever
+    keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: forever
     paranoid: bool = False  # replay each run whenever it is parked or has ended
 
     def grace_until(self, at: datetime) -> datetime:

@@ -185,7 +185,7 @@ class Machine(Writer):
             return False
         if self._pause is not None or any(isinstance(x, e.CancelRequested) for x in self._inputs):
             return False
-        if is_preceded or begins_at is None:  # nothing but the end of those before it wakes it
+        if is_preceded or begins_at is None:  # only the end of those before it wakes it
             self._release(None)
         else:
             self._release(begins_at if run.deadline is None else min(begins_at, run.deadline))

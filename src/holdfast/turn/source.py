@@ -17,7 +17,7 @@ from holdfast.turn.payloads import inline
 from holdfast.turn.replay import Replay
 
 
-def _tell_nobody(run: str, why: Exception) -> None:
+def _ignore(run: str, why: Exception) -> None:
     pass
 
 
@@ -37,7 +37,7 @@ async def load(
     run_id: str,
     journal: Journal | None = None,
     *,
-    tell: Callable[[str, Exception], None] = _tell_nobody,
+    tell: Callable[[str, Exception], None] = _ignore,
 ) -> Loaded:
     """The run and its turns; without `journal`, reads its rows. An invalid snapshot is reported and dropped."""
     work = Load(run_id, journal if journal is not None else Journal((await store.read({no: 1}))[no]))

@@ -86,7 +86,7 @@ def _kept(started: e.Started) -> e.Started:
     begins, deadline = started.available_at, started.deadline
     if started.keep is not None and started.keep > LONGEST_KEPT:
         raise InvalidDuration(
-            f"keep: {started.keep.days} days is more than 10,000 years. Leave keep out to keep runs for ever."
+            f"keep: {started.keep.days} days is more than 10,000 years. Leave keep out to keep runs forever."
         )
     if begins is None and deadline is None:
         return started

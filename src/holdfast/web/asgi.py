@@ -233,7 +233,7 @@ async def _body(receive: Receive, headers: dict[str, str]) -> bytes:
     while True:
         part = await receive()
         if part["type"] == "http.disconnect":
-            raise Problem(400, "BadRequest", "the client went away")
+            raise Problem(400, "BadRequest", "the client disconnected")
         data += part.get("body", b"")
         if len(data) > MOST_BODY:
             raise Problem(413, "PayloadTooLarge", f"the body is larger than {MOST_BODY} bytes")

@@ -43,7 +43,7 @@ _YOUNG = 100_000_000
 """Nanoseconds for which a note counts without a look whether its process is there."""
 
 _OLD = 1_000_000_000
-"""Nanoseconds after which that look reads /proc: it is slower, and tells a process that nobody has reaped yet."""
+"""Nanoseconds after which that look reads /proc: it is slower, and detects dead processes not yet reaped."""
 
 
 def pause_at(place: int, usual: float) -> float:

@@ -106,7 +106,7 @@ KIND = "SELECT kind FROM blobs WHERE name = ?"
 
 # -- retention ---------------------------------------------------------------------------------------------------------
 
-# ended roots: oldest first, after a place; ?3 is now, ?4 the default (null: for ever).
+# ended roots: oldest first, after a place; ?3 is now, ?4 the default (null: forever).
 ENDED_ROOTS = """
 SELECT id, created_at, no FROM runs INDEXED BY runs_by_time
 WHERE (created_at, no) > (?1, ?2) AND created_at <= ?3 AND root = '' AND ended_at + coalesce(keep, ?4) <= ?3

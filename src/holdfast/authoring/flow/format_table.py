@@ -160,7 +160,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "then": Table(
         "an escalation",
-        "Asks someone else.",
+        "Asks another person.",
         (Key("escalate", Nested("approve"), "Whom to ask next.", required=True),),
     ),
     "each": Table(

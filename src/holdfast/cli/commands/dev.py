@@ -156,7 +156,7 @@ class Child:
 
 
 class Page:
-    """The process of the page. Its token and session secret survive restarts, so that a reload signs nobody out; the
+    """The process of the page. Its token and session secret survive restarts, so that a reload signs no one out; the
     link is printed the first time."""
 
     def __init__(self, words: list[str], *, is_opening: bool) -> None:

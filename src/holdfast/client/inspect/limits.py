@@ -1,4 +1,4 @@
-"""What waits under limits, and what may wait for ever."""
+"""What waits under limits, and what may wait forever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 LONG = timedelta(hours=1)
-"""A step that waits longer than this may wait for ever."""
+"""A step that waits longer than this may wait forever."""
 
 LISTED = 5
 PAGE = 100

@@ -36,7 +36,7 @@ async def schedule_findings(client: Client, workers: Sequence[WorkerRow]) -> Asy
                 continue
             paused += state.paused is not None
             if not is_declared(state, live):
-                text = "no live worker declares it any more. Remove it (holdfast schedules remove), or start one"
+                text = "no live worker declares it. Remove it (holdfast schedules remove), or start one"
                 odd.append(Finding("schedules", "warning", f"{stored.name}: {text}"))
             elif late := _late(client, stored):
                 odd.append(Finding("schedules", "warning", f"{stored.name}: {late}"))

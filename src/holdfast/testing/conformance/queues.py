@@ -272,7 +272,7 @@ class QueuesSuite(Suite):
         assert await world.claimed_ids(worker) == ["waits"]
 
     async def test_a_run_of_a_missing_definition_is_put_off_at_the_gate(self, world: World) -> None:
-        """Contract: it keeps nobody waiting, and comes back to the gate when a worker holds its definition."""
+        """Contract: it delays no other run, and comes back to the gate when a worker holds its definition."""
         await rules(world, at_once=1)
         worker = await mail_worker(world)
         await make(world, "stray", workflow="stray", share="a")
