@@ -65,7 +65,6 @@ def problem_of(error: Exception) -> Problem:
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
-    """The document as it is sent."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", problem.error)
     return {
         "type": f"urn:holdfast:{problem.error}",

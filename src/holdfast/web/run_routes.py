@@ -47,7 +47,6 @@ def turn_json(turn: Turn, row: RunRow) -> dict[str, Any]:
 
 
 def entries_json(entries: list[Entry]) -> list[dict[str, Any]]:
-    """Entries of a timeline."""
     return [entry_object(entry) for entry in entries]
 
 

@@ -128,7 +128,6 @@ def command(
 
 
 def _signal(given: tuple[str, str] | None, id: str | None) -> Given | None:
-    """The signal of the options."""
     if given is None:
         if id is not None:
             raise click.UsageError("--signal-id is for --signal")

@@ -37,7 +37,6 @@ _MET: Mapping[Kind, Callable[[int], str]] = {
 
 
 async def store_findings(client: Client) -> AsyncIterator[Finding]:
-    """The findings of an open store."""
     store = client.store
     yield Finding("store", "ok", without_secrets(store.url))
     if isinstance(store, Diagnosable):
