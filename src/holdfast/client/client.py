@@ -296,7 +296,7 @@ def _ignore_end(end: e.ChildEnded) -> None:
 
 
 def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
-    """What is to be started, where it may be."""
+    """The workflow to start. Raises what is wrong with the call, its options, or the place of the start."""
     if not isinstance(call, Call):
         checked_call(call, "app.start")
     if how.if_exists not in {None, "return", "reject", "replace"}:

@@ -34,8 +34,8 @@ async def replace(
     *,
     is_joined: bool,
 ) -> Creation:
-    """Makes the run in the place of the one that was met, after the end of those that it has to wait for. `is_joined`:
-    in the transaction of a caller who may still roll it back."""
+    """Creates the run in place of the one it met; it begins when those before it have ended. `is_joined`: inside a
+    caller's transaction, which may still roll back."""
     for _ in range(TRIES):
         holder = met.run
         seen = Replaced(run=holder.id, is_idle=holder.is_idle, cancel=_cancel(client, holder.id, new_id))

@@ -105,7 +105,7 @@ class Lines:
                 self._holds.append(Hold(demand.name, demand.key, event.until))
 
     def forget(self) -> None:
-        """The journal was read again: what the refused turn said is said again if need be."""
+        """Forgets what a refused turn recorded, once the journal has been read again."""
         self.waiting.clear()
         self._fresh.clear()
         self.granted.clear()
@@ -190,7 +190,7 @@ class Lines:
         return found
 
     def next_end(self, run: Run) -> datetime | None:
-        """When the first of them has waited as long as it may."""
+        """The earliest time at which a waiting step has used up its `limit_wait`."""
         return min((until for key in self.waiting if (until := self._until(run, key)) is not None), default=None)
 
     def _until(self, run: Run, key: str) -> datetime | None:

@@ -194,8 +194,8 @@ class Machine(Writer):
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def _read(self, events: Sequence[e.AnyEvent], given: i.Messages | i.Opened, at: datetime) -> bool:
-        """Takes messages, each once. Two reads of the inbox may overlap: of the one that comes second, nothing is
-        taken, and the inbox is read again."""
+        """Takes messages, each once. Two reads of the inbox may overlap: the second one is discarded, and
+        the inbox is read again."""
         if given.after is not None and given.after != self.seen:
             self._news()
             return False

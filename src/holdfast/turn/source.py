@@ -57,7 +57,7 @@ async def load(
 
 
 async def read_ends(store: Store, rows: Sequence[RunRow]) -> dict[str, e.ChildEnded]:
-    """How those of the runs that are over have ended, by run, with their results in place."""
+    """The ends of those runs that have ended, by run, with their results in place."""
     over = {row.no: row.next_ordinal - 2 for row in rows if row.status.is_terminal}
     lasts: Mapping[int, list[Row]] = await store.read(over) if over else {}
     ends: dict[str, e.ChildEnded] = {}

@@ -64,7 +64,7 @@ def new_run(
 
 
 def succeeding(new: NewRun, turn: Turn, replaces: Replaced, after: tuple[str, ...]) -> NewRun:
-    """The same run in the place of another: it begins after the end of those runs."""
+    """The same run as a replacement: it begins after those runs have ended."""
     (started,) = turn.events
     assert isinstance(started, e.Started), started
     return new_run(

@@ -173,7 +173,7 @@ def _has_ended(who: int, age: int) -> bool:
 
 @functools.cache
 def _home() -> int:
-    """The namespace of this process's pid: elsewhere the same number is another process. 0 where there are none."""
+    """The pid namespace of this process, since a pid is unique only within one; 0 where there are none."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF  # noqa: PTH116 no need for a `Path`
     except OSError:
