@@ -47,7 +47,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 
 async def read_errors(store: Store, rows: Sequence[RunRow], hiding: Hiding) -> dict[int, str]:
-    """The first line of the error of each run that did not complete, by number of the run. Unreadable ones are left out."""
+    """The first line of the error of each run that did not complete, by its number. Unreadable ones are left out."""
     found = await _errors(store, rows)
     return {no: one_line(hidden_text(text, hiding, no), ERROR) for no, text in found.items()}
 

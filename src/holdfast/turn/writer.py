@@ -179,8 +179,8 @@ class Writer:
         self._submit(Draft(at, [e.Paused(reason=rules.pause_reason(error), detail=str(error))]))
 
     def _do_without_bodies(self, draft: Draft, *, is_imposed: bool) -> None:
-        """An end waits for no body: it names those still running, and none begins after it. If the store refuses it, they
-        begin after all. An imposed end needs a transaction of its own, so with one writer it takes that from a body."""
+        """An end waits for no body: it names those still running, and none begins after it. If the store refuses the
+        end, they begin after all. An imposed end needs its own transaction, so it takes a single writer from a body."""
         self._unstarted += self._withdraw()
         rules.name_left(draft, self._flight.keys)
         if is_imposed:
@@ -202,8 +202,8 @@ class Writer:
         return keys
 
     def _free_writer(self, why: str) -> None:
-        """In a store with one writer: takes it from bodies that hold it or wait for it, before a turn that does not wait
-        for them."""
+        """In a store with one writer: takes it from bodies that hold it or wait for it, before a turn that does not
+        wait for them."""
         if self._rules.is_exclusive:
             self._effects += self._flight.give_up_held()
             self._effects += self._flight.forget_writers(why)
