@@ -21,7 +21,7 @@ from array import array
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.adapters.system.process import is_gone
+from holdfast.adapters.system.process import is_gone, is_unused
 
 SUFFIX = "-waiting"
 
@@ -162,13 +162,7 @@ def _has_ended(who: int, age: int) -> bool:
     if who >> 32 != _home():
         return False
     pid = who & 0xFFFFFFFF
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        return False
-    return age > _OLD and is_gone(pid, "")
+    return is_unused(pid) or (age > _OLD and is_gone(pid, ""))
 
 
 @functools.cache
