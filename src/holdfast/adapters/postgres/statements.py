@@ -68,7 +68,7 @@ FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
 """
 # create plain: a run without key, blobs, attributes or anything else that others know of, due at once; begun with its
 # first turn if there is one. No row: the id is in use, or it is not due yet, or waits at the gate of its queue. Locks
-# nothing that is there.
+# no row that exists.
 CREATE_PLAIN = """
 /* create_plain */ WITH made AS (
     INSERT INTO {s}.runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready,
@@ -231,7 +231,7 @@ FROM pg_stat_activity AS waiting LEFT JOIN LATERAL (
 WHERE waiting.datname = current_database() AND waiting.wait_event_type = 'Lock'
     AND waiting.query_start < clock_timestamp() - interval '1 second'
 """
-# open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
+# open runs: with any status that is not an end, even an unknown one. Reads the rows of all runs, a piece at a time.
 OPEN_RUNS = """
 SELECT * FROM {s}.run_rows WHERE no > %b::bigint AND status NOT IN ('completed', 'failed', 'cancelled')
 ORDER BY no LIMIT %b::bigint

@@ -121,7 +121,7 @@ KEEP_PLACE = """
 UPDATE events SET run = 0, ordinal = seq, epoch = 0, at = 0, format = 0, checksum = x'', body = x''
 WHERE seq = (SELECT max(seq) FROM events) AND run IN (SELECT no FROM tree_runs WHERE root = ?)
 """
-# drop places: those that are the newest no more. Locks events.
+# drop places: those that are no longer the newest. Locks events.
 DROP_PLACES = "DELETE FROM events WHERE run = 0 AND seq < (SELECT max(seq) FROM events)"
 
 # of a tree: each changes the rows of the root ?1 and of all its descendants in one table. Runs go last.
