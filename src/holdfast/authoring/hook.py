@@ -14,7 +14,7 @@ __all__ = ["Hook", "check_hooks"]
 
 
 class Hook:
-    """What happens around your steps: spans, error reports, figures. Override what you need, and give an instance to
+    """What happens around your steps: spans, error reports, metrics. Override what you need, and give an instance to
     `App(hooks=[…])`.
 
     A hook is never called on replay. Its errors are logged once and affect neither the step, nor the run, nor other
