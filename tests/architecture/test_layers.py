@@ -17,8 +17,8 @@ from tests.architecture.source import PACKAGE, ROOT, parse, python_files, shown
 
 LAYERS = (
     "cli web contrib testing lint app sync client worker engine upkeep standalone turn adapters adapters.sqlite "
-    "adapters.postgres adapters.memory adapters.s3 adapters.etcd adapters.nats schedules queues config authoring authoring.script "
-    "authoring.machine ports core errors"
+    "adapters.postgres adapters.memory adapters.s3 adapters.etcd adapters.nats schedules queues config authoring "
+    "authoring.script authoring.machine ports core errors"
 ).split()
 
 
