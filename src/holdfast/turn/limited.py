@@ -51,12 +51,12 @@ class Lines:
         self._demands: dict[str, tuple[Demand, ...]] = {}
 
     def want(self, command: RunStep) -> None:
-        """An attempt is to begin that no row says to wait."""
+        """Takes an attempt that is to begin and is not recorded as waiting."""
         self._fresh[command.key] = ", ".join(command.spec.limits)
         self.wait(command)
 
     def wait(self, command: RunStep) -> None:
-        """An attempt is to begin, and a row says that it waits."""
+        """Takes an attempt that is to begin and is recorded as waiting."""
         self.waiting[command.key] = command
         self._refused.discard(command.key)
 
@@ -94,7 +94,7 @@ class Lines:
                 self.leave(event.key)
 
     def leave(self, key: str) -> None:
-        """The step has no place and waits no more."""
+        """Removes a step that has no place and no longer waits."""
         self._drops.append(key)
         self.held.pop(key, None)
         self.waiting.pop(key, None)
@@ -149,7 +149,7 @@ class Lines:
         return known
 
     def answered(self, asked: Iterable[str], granted: Iterable[str]) -> None:
-        """The store's word. What is no longer wanted is given back."""
+        """Takes the store's answer, and gives back what is no longer wanted."""
         self.is_asking = False
         self._refused.update(asked)
         for key in granted:

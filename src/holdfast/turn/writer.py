@@ -335,7 +335,7 @@ class Writer:
             self._effects.append(f.WakeAt(wake))
 
     def _rest_is(self, is_resting: bool) -> None:
-        """Said again when it rests again: its slot may be wanted."""
+        """Reported again when it rests again: its slot may be wanted."""
         if is_resting or self._is_resting:
             self._is_resting = is_resting
             self._effects.append(f.Rest(is_resting))
