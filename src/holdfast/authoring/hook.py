@@ -48,7 +48,7 @@ def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
         if not has_step(hook) and not has_on(hook) and not has_idle(hook):
             raise DefinitionError(
                 f"hook {name} overrides none of step(), on() and idle(), so it would never be called. Override one; "
-                "a name that Hook does not know is not called either."
+                "check the spelling of the method names."
             )
         for method in ("step", "on", "idle"):
             called = getattr(type(hook), method)

@@ -190,7 +190,7 @@ async def replace(client: Access, row: RunRow, wanted: int | str, value: object,
     found = await _find(client, row, wanted)
     data = _any.encode(value)
     if len(data) > MAX_INLINE:
-        limit = f"the value has {len(data):,} bytes, at most {MAX_INLINE:,}"
+        limit = f"the value has {len(data):,} bytes; at most {MAX_INLINE:,} are allowed"
         raise InvalidInput(f"{limit}: drop the message and send another")
     if isinstance(found, e.SignalReceived):
         event = _replaced(client, row, found, data, reason)

@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError
 @click.argument("ids", metavar="RUN...", nargs=-1, required=True)
 @store_options("One object per run, then the count.")
 @actor_option
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask before deleting.")
+@click.option("--yes", "is_sure", is_flag=True, help="Delete without asking.")
 def command(
     ids: tuple[str, ...], target: str | None, url: str | None, is_json: bool, actor: str | None, is_sure: bool
 ) -> int:

@@ -91,7 +91,7 @@ def test_with_an_app_what_is_called_is_checked_too(shop: Cli) -> None:
     change(shop, '{id: "${input.id}", region: "${vars.region}"}', "{idd: 5, region: 7}")
     out = shop("flow", "check", "order.yaml", "prices:app").out
     assert "price(id, region) takes no 'idd': did you mean 'id'?" in out
-    assert "price needs 'id', and 'with' does not have it" in out
+    assert "price needs 'id', which 'with' does not have" in out
     assert "price: region: expected `str`, got `int`" in out
 
 
