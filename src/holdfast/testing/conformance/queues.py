@@ -134,8 +134,8 @@ class QueuesSuite(Suite):
         assert not shared.run.instance
 
     async def test_a_child_rides_on_its_parents_place(self, world: World) -> None:
-        """Contract: a child without a queue of its own does not wait at the gate, or its parent might wait for it for
-        ever; it has no place of its own. One that was given a queue waits there."""
+        """Contract: a child without a queue of its own does not wait at the gate, or its parent might wait for it
+        forever; it has no place of its own. One that was given a queue waits there."""
         await rules(world, at_once=1)
         worker = await mail_worker(world)
         await make(world, "parent")
