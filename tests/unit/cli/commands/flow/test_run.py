@@ -77,7 +77,7 @@ def test_a_step_that_is_never_run_is_a_warning(shop: Cli) -> None:
     """Contract: warnings are printed and do not fail the check."""
     change(shop, " + steps.tax", "")
     out = shop.ok("flow", "check", "order.yaml")
-    assert "order.yaml:7:3: step 'tax' is never run" in out
+    assert "order.yaml:7:3: step 'tax' never runs" in out
     assert out.endswith("no problems, 1 warning\n")
 
 
