@@ -74,7 +74,7 @@ def doing(run: Run) -> Doing:
     """What the run does, from its fold."""
     if run.end is not None:
         return _IDLE
-    if run.paused is not None:  # whatever is open stands still
+    if run.paused is not None:  # nothing that is open continues
         paused = run.paused
         return Doing((Occupation("paused", paused.reason, detail=one_line(paused.detail, LONG)),))
     if run.status is Status.PENDING:

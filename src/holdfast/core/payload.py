@@ -73,7 +73,6 @@ class Shape(Generic[T]):
 
     @property
     def annotation(self) -> Any:
-        """The annotation itself."""
         try:
             return self._read()
         except Unsupported as error:

@@ -195,11 +195,11 @@ def lifted(events: Any, format: int, where: str) -> Any:
     for version in range(format, FORMAT):
         lift = UPCASTERS.get(version)
         if lift is None:
-            raise CorruptJournal(f"{where} has event format {version}, which nothing lifts")
+            raise CorruptJournal(f"{where} has event format {version}, and this code cannot upgrade it")
         try:
             events = lift(events)
         except Exception as error:
             raise CorruptJournal(
-                f"{where} does not lift from event format {version}: {type(error).__name__}: {error}"
+                f"{where} cannot be upgraded from event format {version}: {type(error).__name__}: {error}"
             ) from error
     return events

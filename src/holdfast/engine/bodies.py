@@ -88,7 +88,7 @@ class Body:
             self.leave(reason)
 
     def leave(self, reason: str) -> None:
-        """Leaves the body, including a thread that was only told to stop so far: nothing waits for it any more."""
+        """Leaves the body, including a thread that was only told to stop so far: nothing waits for it now."""
         if not self.is_stopping:
             self._tell(reason)
             self._cancel()

@@ -44,7 +44,7 @@ class Flight:
 
     def __init__(self) -> None:
         self.flying: dict[str, Start] = {}
-        self._unwanted = _NONE  # of these: threads that were given up, which may take for ever
+        self._unwanted = _NONE  # of these: abandoned threads, which may take forever
         self.held: dict[str, HeldStep] = {}
         self.taken: HeldStep | None = None  # by the turn that is being written
         self._broken: tuple[Start, Broke] | None = None  # its transaction could not be committed

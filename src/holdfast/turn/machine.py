@@ -185,7 +185,7 @@ class Machine(Writer):
             return False
         if self._pause is not None or any(isinstance(x, e.CancelRequested) for x in self._inputs):
             return False
-        if is_preceded or begins_at is None:  # nothing but the end of those before it wakes it
+        if is_preceded or begins_at is None:  # only the end of those before it wakes it
             self._release(None)
         else:
             self._release(begins_at if run.deadline is None else min(begins_at, run.deadline))
@@ -194,8 +194,8 @@ class Machine(Writer):
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def _read(self, events: Sequence[e.AnyEvent], given: i.Messages | i.Opened, at: datetime) -> bool:
-        """Takes messages, each once. Two reads of the inbox may overlap: of the one that comes second, nothing is
-        taken, and the inbox is read again."""
+        """Takes messages, each once. Two reads of the inbox may overlap: the second one is discarded, and
+        the inbox is read again."""
         if given.after is not None and given.after != self.seen:
             self._news()
             return False

@@ -179,8 +179,8 @@ class Writer:
         self._submit(Draft(at, [e.Paused(reason=rules.pause_reason(error), detail=str(error))]))
 
     def _do_without_bodies(self, draft: Draft, *, is_imposed: bool) -> None:
-        """An end waits for no body. It says which run on, and none begins after it; if it is refused, they do. An end
-        that is imposed is not written in the transaction of a body, so where there is one writer it needs that."""
+        """An end waits for no body: it names those still running, and none begins after it. If the store refuses the
+        end, they begin after all. An imposed end needs its own transaction, so it takes a single writer from a body."""
         self._unstarted += self._withdraw()
         rules.name_left(draft, self._flight.keys)
         if is_imposed:
@@ -202,7 +202,8 @@ class Writer:
         return keys
 
     def _free_writer(self, why: str) -> None:
-        """Where there is one writer, before a turn that does not wait for the bodies that have it, or wait for it."""
+        """In a store with one writer: takes it from bodies that hold it or wait for it, before a turn that does not
+        wait for them."""
         if self._rules.is_exclusive:
             self._effects += self._flight.give_up_held()
             self._effects += self._flight.forget_writers(why)
@@ -334,7 +335,7 @@ class Writer:
             self._effects.append(f.WakeAt(wake))
 
     def _rest_is(self, is_resting: bool) -> None:
-        """Said again when it rests again: its slot may be wanted."""
+        """Reported again when it rests again: its slot may be wanted."""
         if is_resting or self._is_resting:
             self._is_resting = is_resting
             self._effects.append(f.Rest(is_resting))

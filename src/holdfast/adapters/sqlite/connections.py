@@ -168,7 +168,7 @@ def translated(error: Exception) -> Exception:
         case apsw.NotADBError():
             return StoreRefused(f"the store's file is not a SQLite database ({error}).")
         case apsw.CorruptError():
-            return CorruptJournal(f"SQLite finds its file damaged ({error}). Restore it from a backup.")
+            return CorruptJournal(f"SQLite reports a damaged file ({error}). Restore it from a backup.")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
             return StoreRefused(f"the store cannot be written ({error}). Check the permissions of its file and folder.")
         case apsw.IOError() | apsw.CantOpenError() | apsw.ProtocolError():
@@ -181,4 +181,4 @@ def translated(error: Exception) -> Exception:
 
 def disk_full(error: BaseException) -> DiskFull:
     """The error for a writer that finds the disk full."""
-    return DiskFull(f"no room left for the store ({error}). Nothing of this write was kept; free some space.")
+    return DiskFull(f"no disk space left for the store ({error}). Nothing of this write was kept; free some space.")

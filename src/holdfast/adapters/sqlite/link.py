@@ -67,8 +67,8 @@ class Link:
         file that no process can open again."""
         if self._file is not None and file_at(self._path) != self._file:
             raise StoreUnavailable(
-                f"the store's file {self._path} was deleted or replaced while it was open: nothing is written "
-                "any more. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
+                f"the store's file {self._path} was deleted or replaced while it was open: nothing more "
+                "is written. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
                 "start it again"
             )
 

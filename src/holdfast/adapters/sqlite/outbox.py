@@ -82,7 +82,7 @@ class Outbox:
         return True
 
     def emptied(self) -> list[Request]:
-        """Empties the outbox and returns what was in it, before anything is done with the requests."""
+        """Empties the outbox and returns what was in it, before any request is carried out."""
         requests, self.requests = self.requests, []
         self.is_calm = len(requests) == 1
         return requests

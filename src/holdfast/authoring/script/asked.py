@@ -114,7 +114,7 @@ class AskedSteps:
         return self._completed(call, memo.settled)
 
     def _completed(self, call: StepCall[Any], event: e.StepCompleted) -> Any:
-        """The value of a completed step, or `WAITING` for ever if it cannot be read."""
+        """The value of a completed step, or `WAITING` forever if it cannot be read."""
         try:
             value = call.spec.result.decode(event.value)
         except NotDecodable as error:
