@@ -116,16 +116,14 @@ class _Broken(Exception):
 
 
 def _transact(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints:
-    connection = link.connected()
-    link.check_file()
+    connection = link.checked()
     if is_patient:
         begin(connection, link.board)
     else:
         run(connection, sql.BEGIN)
     transaction = Transaction(connection, clock)
     try:
-        for each in work:
-            _carry_out(each, transaction)
+        _carry_out(work, transaction)
         run(connection, sql.COMMIT)
     except Exception as error:
         if is_out_of_room(error, connection):
@@ -141,13 +139,15 @@ def _transact(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: boo
     return transaction.hints
 
 
-def _carry_out(work: Work, transaction: Transaction) -> None:
-    before = transaction.connection.total_changes()
-    transaction.is_again = work.is_again
-    work.error = None
-    try:
-        work.result = work.operation(transaction)
-    except HoldfastError as refused:
-        if transaction.connection.total_changes() != before:
-            raise  # it broke its word and wrote: undo it with the whole transaction
-        work.error = refused
+def _carry_out(work: Sequence[Work], transaction: Transaction) -> None:
+    count_changes = transaction.connection.total_changes
+    for each in work:
+        before = count_changes()
+        transaction.is_again = each.is_again
+        each.error = None
+        try:
+            each.result = each.operation(transaction)
+        except HoldfastError as refused:
+            if count_changes() != before:
+                raise  # it broke its word and wrote: undo it with the whole transaction
+            each.error = refused
