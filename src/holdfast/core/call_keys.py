@@ -25,7 +25,7 @@ class Keys(msgspec.Struct, eq=False, gc=False):
         """The key of the next call of that name."""
         following = self._next
         number = following.get(name)
-        if number is None and not self._was_numbered(name):
+        if number is None and (":" not in name or not self._was_numbered(name)):
             key = name
             following[name] = 1
         else:

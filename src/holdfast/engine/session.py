@@ -110,7 +110,7 @@ class Session:
         self.machine: Machine = Machine(run, program, home.rules, self._withdraw, no=no, epoch=epoch, seen=inbox_read)
         self.unsent: Commit | None = None  # of a run that does not exist yet: its first turn
         self._given: tuple[i.Input, ...] = ()  # while effects are performed
-        self._is_performing = False
+        self._is_performing = self._is_resting = False
         self._settled: asyncio.Event | None = None  # while a claim waits for the store's answer
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
@@ -119,7 +119,6 @@ class Session:
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
         self._pace = Pace()
-        self._is_resting = False
 
     @property
     def run(self) -> Run:
@@ -217,8 +216,8 @@ class Session:
 
     async def settled(self) -> None:
         """Waits for the answer of the store, which is being asked."""
-        self._settled = settled = self._settled or asyncio.Event()
-        await settled.wait()
+        self._settled = self._settled or asyncio.Event()
+        await self._settled.wait()
 
     # -- what is to be done --------------------------------------------------------------------------------------------
 
@@ -269,7 +268,7 @@ class Session:
                     report.told(self, effect)
                 case _:
                     assert_never(effect)
-        effects.clear()  # the machine keeps the list: what it holds, such as the draft, is free now
+        effects.clear()  # the machine keeps the list, but not the draft
 
     def _submit(self, effect: f.Submit) -> None:
         match effect.where:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import apsw
+import msgspec
 
 from holdfast.adapters.sql.batches import settle
 from holdfast.adapters.sqlite import statements as sql
@@ -37,17 +38,25 @@ Hints: TypeAlias = Iterable[str]
 _TRIES = 5
 
 
-class Work:
+class Work(msgspec.Struct, eq=False):
     """An operation and its outcome. A large one never runs on the caller's thread."""
 
-    __slots__ = ("error", "is_again", "is_large", "operation", "result")
+    operation: Operation[Any]
+    is_large: bool = False
+    is_again: bool = False
+    result: Any = None
+    error: Exception | None = None
 
-    def __init__(self, operation: Operation[Any], *, is_large: bool = False) -> None:
-        self.operation: Operation[Any] = operation
-        self.is_large: bool = is_large
-        self.is_again: bool = False
-        self.result: Any = None
-        self.error: Exception | None = None
+    @property
+    def pieces(self) -> Sequence[Work]:
+        """The work that shares a transaction with others, each with its own outcome."""
+        return (self,)
+
+    def outcome(self) -> Any:
+        """The result, or raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 def perform(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
