@@ -133,7 +133,8 @@ class Bodies:
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
         body = Body(attempt, report, self._running, self._threads)
-        body.task = asyncio.get_running_loop().create_task(self._run(body, report))
+        loop = asyncio.get_running_loop()
+        body.task = loop.create_task(self._run(body, report), name=attempt.command.key)
         self._running.add(body)
         return body
 

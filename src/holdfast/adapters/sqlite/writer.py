@@ -182,16 +182,20 @@ class Writer:
         while not is_last:
             requests, loan, is_last = self._gathered()
             if requests:
-                with self._lock:
-                    pieces = [piece for request in requests for piece in request.work.pieces]
-                    hints = perform(pieces, self._link, self._clock)
-                self._on_commit(hints)
-                _answer(requests)
+                self._write(requests)
+            del requests  # while it waits for more, it keeps nothing of what was written
             if loan is not None:
                 self._serve_loan(loan)
             if self._link.wal_pages >= CHECKPOINT_PAGES:
                 with self._lock:
                     self._link.checkpoint()
+
+    def _write(self, requests: list[Request]) -> None:
+        with self._lock:
+            pieces = [piece for request in requests for piece in request.work.pieces]
+            hints = perform(pieces, self._link, self._clock)
+        self._on_commit(hints)
+        _answer(requests)
 
     def _serve_loan(self, loan: LentTransaction) -> None:
         with self._lock:
