@@ -92,7 +92,8 @@ def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes, *,
     if format < 2:
         text = b"%b%d:%d:%d:%d:%b" % (previous, ordinal, epoch, at, format, body)
     else:
-        text = b"%b%d:%d:%d:%d:%d:%b0:" % (previous, ordinal, epoch, at, format, len(body), body)
+        head = f"{ordinal}:{epoch}:{at}:{format}:{len(body)}:"
+        text = b"".join((previous, head.encode(), body, b"0:"))
     return blake2b(text, digest_size=16).digest()
 
 

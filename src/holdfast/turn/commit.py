@@ -64,7 +64,7 @@ def finish(
             break
     if draft.parts:
         extras["parts"] = tuple(draft.parts)
-    return Commit(
+    commit = Commit(
         no=no,
         row=row,
         after=after,
@@ -77,8 +77,8 @@ def finish(
         blobs=draft.blobs,
         references=references_of(turn.events),
         park=park,
-        **extras,
     )
+    return msgspec.structs.replace(commit, **extras) if extras else commit  # most have none
 
 
 def spans_of(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:

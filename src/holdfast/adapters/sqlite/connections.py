@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import apsw
 
@@ -59,9 +59,12 @@ def open_readable(path: Path) -> apsw.Connection:
 # apsw's types name a `Buffer` that Python 3.11 does not have, so they are met in these three functions only.
 
 
-def run(connection: apsw.Connection, statement: str, values: Bindings = ()) -> None:
-    """Executes a statement for its effect."""
-    connection.execute(statement, values)  # pyright: ignore[reportUnknownMemberType]
+class _Run(Protocol):
+    def __call__(self, connection: apsw.Connection, statement: str, values: Bindings = (), /) -> object: ...
+
+
+run: _Run = vars(apsw.Connection)["execute"]
+"""Executes a statement for its effect. It is apsw's own method: a step runs several."""
 
 
 def fetch(connection: apsw.Connection, statement: str, values: Bindings = ()) -> list[Any]:
