@@ -11,6 +11,7 @@ from holdfast.core.limit import (
     LimitState,
     Rule,
     declared_rule,
+    has_spare,
     key_text,
     make_rule,
     rate_text,
@@ -175,3 +176,15 @@ def test_one_limit_where_a_list_is_wanted_is_refused() -> None:
     api = Limit("api", at_once=1)
     with pytest.raises(DefinitionError, match=r"takes a list of limits, not <limit api>: limits=\[<limit api>\]"):
         step(limits=api)  # type: ignore[call-overload]
+
+
+def test_what_is_to_spare_leaves_half_of_the_burst() -> None:
+    ten, second = Rule(interval=SECOND, burst=10), SECOND
+    full = 100 * second
+    assert [has_spare(ten, full, at * second) for at in (90, 95, 96, 500)] == [False, False, True, True]
+    taken, tat, now = 0, full, 100 * second
+    while has_spare(ten, tat, now):
+        taken, tat = taken + 1, tat_after(ten, tat, now)
+    assert taken == 5
+    assert not has_spare(Rule(interval=SECOND), 0, 100 * second)
+    assert not has_spare(Rule(at_once=5), 0, 100 * second)
