@@ -347,3 +347,20 @@ async def test_a_path_that_is_not_there_is_refused_before_serving(world: World) 
     with pytest.raises(DefinitionError, match="no field 'customers'"):
         async with world.serving(work):
             pass
+
+
+async def test_a_path_into_a_plain_value_is_refused_before_serving(world: World) -> None:
+    """Promise: a text or a number has no fields, so such a path is known to be wrong."""
+    api = Limit("api", at_once=1)
+
+    @step(limits=[api.by("sku.customer")])
+    async def price(sku: str) -> int:
+        return len(sku)
+
+    @workflow
+    async def work() -> int:
+        return await price("a")
+
+    with pytest.raises(DefinitionError, match=r"sku has no field 'customer'. Its fields: none"):
+        async with world.serving(work):
+            pass
