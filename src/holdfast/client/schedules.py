@@ -148,8 +148,8 @@ class ScheduleHandle(Generic[R]):
         state, now = await self._state(), self._client.store.clock.now()
         if begin > now:
             raise InvalidInput(
-                f"schedule {self.name}: backfill since {begin.isoformat()}: this is in the future, where slots start at "
-                "their time. Give a time that has passed. Nothing was started."
+                f"schedule {self.name}: backfill since {begin.isoformat()}: this is in the future, where slots start "
+                "by themselves. Give a time that has passed. Nothing was started."
             )
         slots = list(islice(_between(state, begin, min(end, now)), most + 1))
         if len(slots) > most:
