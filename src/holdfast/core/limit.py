@@ -165,6 +165,15 @@ def declared_rule(state: LimitState, rule: Rule, instance: str, live: Collection
     return msgspec.structs.replace(state, declared=tuple(found[-20:]))
 
 
+def settled_limit(state: LimitState, live: Collection[str]) -> LimitState:
+    """The limit as these instances declare it: workers have come and gone."""
+    found = [
+        msgspec.structs.replace(one, instances=tuple(each for each in one.instances if each in live))
+        for one in state.declared
+    ]
+    return msgspec.structs.replace(state, declared=tuple(found))
+
+
 def key_text(value: Any, what: str) -> str:
     """The key in a step's arguments. Raises `DefinitionError` if it is not a valid key."""
     if isinstance(value, bool) or not isinstance(value, str | int):

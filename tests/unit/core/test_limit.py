@@ -15,6 +15,7 @@ from holdfast.core.limit import (
     key_text,
     make_rule,
     rate_text,
+    settled_limit,
     tat_after,
     token_at,
     wake_times,
@@ -150,6 +151,15 @@ def test_of_two_deploys_the_rule_that_was_first_seen_last_counts() -> None:
     state = declared_rule(state, old, "i4", {"i4"})
     assert state.rule == old
     assert LimitState(declared=state.declared, by_hand=Rule(at_once=9)).rule == Rule(at_once=9)
+
+
+def test_the_rule_of_a_deploy_that_has_gone_no_longer_counts() -> None:
+    """Promise: once its last worker has ended, the rule of those that are left counts; the last one of all stays."""
+    old, new = Rule(at_once=1), Rule(at_once=2)
+    state = declared_rule(declared_rule(LimitState(), old, "i1", {"i1"}), new, "i2", {"i1", "i2"})
+    assert settled_limit(state, {"i1", "i2"}).rule == new
+    assert settled_limit(state, {"i1"}).rule == old
+    assert settled_limit(state, set()).rule == new
 
 
 @pytest.mark.parametrize("value", [None, 1.5, True, ["a"], "x" * 256, "a\x00", "\ud800"])
