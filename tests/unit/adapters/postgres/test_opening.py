@@ -198,25 +198,27 @@ def test_a_migration_that_breaks_leaves_nothing_behind() -> None:
 
 async def test_an_opening_that_is_cancelled_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: a connection that arrives after its caller gave up is closed."""
-    dial, begun, may_end, opened = Dialler.dial, asyncio.Event(), threading.Event(), list[TimedConnection]()
-    loop = asyncio.get_running_loop()
+    dial, close, loop = Dialler.dial, TimedConnection.close, asyncio.get_running_loop()
+    begun, may_end, closed = asyncio.Event(), threading.Event(), asyncio.Event()
 
     def slowly(dialler: Dialler, patience: float) -> TimedConnection:
         loop.call_soon_threadsafe(begun.set)
         assert may_end.wait(60)
-        opened.append(dial(dialler, patience))
-        return opened[0]
+        return dial(dialler, patience)
+
+    def close_and_tell(connection: TimedConnection) -> None:
+        close(connection)
+        loop.call_soon_threadsafe(closed.set)
 
     monkeypatch.setattr(Dialler, "dial", slowly)
+    monkeypatch.setattr(TimedConnection, "close", close_and_tell)
     opening = asyncio.create_task(open_postgres(server_url(new_schema())))
     await begun.wait()
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
     may_end.set()
-    async with asyncio.timeout(60):
-        while not opened or not opened[0].closed:
-            await asyncio.sleep(0.01)
+    await asyncio.wait_for(closed.wait(), 60)
 
 
 async def test_a_copy_in_another_cluster_counts_on() -> None:
