@@ -66,8 +66,11 @@ class StepOptions:
         )
         self.compare: bool = compare
         self.input: InputKept = input
-        if input not in ("keep", "hash"):
-            raise DefinitionError(f'@step(input={input!r}): "keep" records the arguments, "hash" only their hash')
+        if input not in ("keep", "hash", "pieces"):
+            raise DefinitionError(
+                f'@step(input={input!r}): "keep" records the arguments, "pieces" records what they share with another '
+                'call once, "hash" only their hash'
+            )
         if not isinstance(compare, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"@step(compare={compare!r}): True or False")
         if limit_wait is not None and not self.limits:
