@@ -282,7 +282,7 @@ class Machine(Writer):
     def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
         is_leaving = self._intent in {Intent.PAUSE, Intent.LEAVE}
         self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
-        if draft.blobs or draft.ends_pass:
+        if self._pieces is not None:
             self._pieces.learn(draft)
         if self._lines is not None:
             self._lines.settled([*draft.inputs, *draft.outputs])

@@ -59,7 +59,7 @@ class Writer:
         self._effects: list[f.Effect] = []
         self._inputs: list[e.AnyEvent] = []  # for the next turn
         self._flight = Flight()
-        self._pieces = StoredPieces()
+        self._pieces: StoredPieces | None = None  # of a run that has any
         self._commands: dict[str, c.RunStep] = {}
         self._unstarted: list[str] = []  # steps whose bodies begin once they may
         self._claimed: e.Claimed | None = None
@@ -227,6 +227,7 @@ class Writer:
             draft.inputs += self._stuck(draft)
         offload_all(draft.inputs, draft.blobs)
         if draft.blobs:
+            self._pieces = self._pieces or StoredPieces()
             self._pieces.leave_out(draft)
         self._draft, self._park = draft, park
         self.state = State.WRITING
