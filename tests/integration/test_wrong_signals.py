@@ -233,10 +233,12 @@ async def test_a_verb_that_is_given_something_else_says_what_it_takes(still: Wor
     """Promise: at once, with an example; nobody waits for a value that no run shows."""
     app = still.app(declared)
     run: Any = await app.start(declared())
-    for wrong in ("approved", Update[int, int]("approved")):
+    given: list[Any] = ["approved", Update[int, int]("approved")]
+    for wrong in given:
         with pytest.raises(InvalidInput, match=r"a Signal is needed.*run\.update"):
             await run.signal(wrong, True)
-    for wrong in ("progress", approved):
+    given = ["progress", approved]
+    for wrong in given:
         with pytest.raises(InvalidInput, match=r"run\.get.*a RunVar is needed"):
             await run.get(wrong)
         with pytest.raises(InvalidInput, match=r"run\.watch.*a RunVar is needed"):
