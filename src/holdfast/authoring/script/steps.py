@@ -379,7 +379,7 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `input`: how the journal keeps the arguments. "pieces" stores a list that grows from call to call once; "hash"
       records only a hash, for large ones that the workflow has anyway
     - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
-    - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: for ever
+    - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: forever
     - `name`: the name in the journal. Default: the function's
     """
     check_options(options, StepOptions.__slots__, "@step")
