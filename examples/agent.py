@@ -2,18 +2,22 @@
 
     python -m examples.agent
 
-The model is an HTTP API that streams JSON lines; here it is `fake_model`. What the model said is recorded, so after a
-crash the agent continues where it was, and no call is paid twice.
+The model is an HTTP API that streams JSON lines; here it is `fake_model`. With MODEL=openai:gpt-5-mini, or another name
+that Pydantic AI knows, it is that one (`pydantic_ai_model`). What the model said is recorded, so after a crash the
+agent continues where it was, and no call is paid twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
 import httpx
 import msgspec
 
+from examples.conversation import Delta, Message
 from examples.fake_model import fake_model
 from holdfast import App, Retry, RunVar, Signal, Stream, step, workflow
 
@@ -25,34 +29,34 @@ wanted = RunVar[str]("wanted")
 TURNS = 10
 
 
-class Message(msgspec.Struct, frozen=True):
-    role: str
-    text: str
-
-
-class Delta(msgspec.Struct, frozen=True):
-    """One line of the model's answer."""
-
-    text: str = ""
-    tool: str = ""
-    argument: str = ""
-
-
-@step(input="hash", retry=Retry(5, first="100ms", on=httpx.TransportError), timeout="2m")
+@step(input="pieces", retry=Retry(5, first="100ms", on=(httpx.TransportError, ConnectionError)), timeout="2m")
 async def think(conversation: list[Message]) -> Delta:
-    """One call of the model. The conversation grows with every call: the journal keeps its hash, not a copy each."""
+    """One call of the model. The conversation grows with every call, and is stored once."""
     said = ""
+    if model := os.environ.get("MODEL"):
+        from examples.pydantic_ai_model import answer  # only here is Pydantic AI needed
+
+        deltas = answer(model, conversation, TOOLS)
+    else:
+        deltas = ask(conversation)
+    async with aclosing(deltas):
+        async for delta in deltas:
+            if delta.tool:
+                return msgspec.structs.replace(delta, text=said)
+            if delta.text:
+                tokens.send(delta.text)  # readers see it within 50 ms
+                said += delta.text
+    return Delta(said)
+
+
+async def ask(conversation: list[Message]) -> AsyncGenerator[Delta]:
+    """The answer of an API that streams JSON lines."""
     async with httpx.AsyncClient(base_url=os.environ["MODEL_URL"]) as http:
         body = msgspec.json.encode({"messages": conversation})
         async with http.stream("POST", "/chat", content=body) as answer:
             answer.raise_for_status()
             async for line in answer.aiter_lines():
-                delta = msgspec.json.decode(line, type=Delta)
-                if delta.tool:
-                    return msgspec.structs.replace(delta, text=said)
-                tokens.send(delta.text)  # readers see it within 50 ms
-                said += delta.text
-    return Delta(said)
+                yield msgspec.json.decode(line, type=Delta)
 
 
 @step
@@ -69,10 +73,10 @@ async def agent(task: str) -> str:
     conversation = [Message("user", task)]
     for _ in range(TURNS):
         said = await think(conversation)
-        conversation.append(Message("assistant", said.text))
+        conversation.append(Message("assistant", said.text, said.tool, said.argument))
         if not said.tool:
             return said.text
-        conversation.append(Message("tool", await use(said.tool, said.argument)))
+        conversation.append(Message("tool", await use(said.tool, said.argument), said.tool))
     return "no answer"
 
 

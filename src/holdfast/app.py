@@ -316,7 +316,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         - `share`: what it competes as, such as a tenant: shares with runs waiting take turns. Default: its workflow
         - `attributes`: texts to find it by
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
-          PostgreSQL a psycopg connection, SQLAlchemy's or Django's on psycopg; on SQLite the one of `app.connection()`
+          PostgreSQL one of psycopg, asyncpg, SQLAlchemy or Django; on SQLite the one of `app.connection()`
         - `signal`: a signal to send with the start, or now if the run exists: `(approved, True)`. With an id,
           `(approved, True, "msg-1")`, a repeated start sends it once
         """

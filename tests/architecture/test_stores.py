@@ -54,6 +54,7 @@ ONE_ONLY = {
     "postgres": {
         "address": "several hosts, a schema, libpq's parameters; SQLite's `location` is a path",
         "after_commit": "callers use drivers of their own, and wake workers after their commit",
+        "asyncpg_connection": "a driver that callers may have beside psycopg; SQLite joins connections of apsw alone",
         "binary": "values in the server's binary format; apsw takes Python's",
         "fast_path": "a single caller, with a limit on the round trip; a file needs none",
         "lane": "one thread and connection that gather work; SQLite's `writer` is the only one, and lends itself too",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.models.function import FunctionModel
 
-from examples import agent, document_approval, nightly_etl, traced
+from examples import agent, document_approval, nightly_etl, pydantic_ai_model, traced
+from examples.conversation import Delta, Message
 from examples.document_approval import Decision, HandOver, approve, decide, hand_over, state, tell
 from examples.fake_model import fake_model
 from examples.nightly_etl import PAGES, ROWS, Busy, extract, loaded, source
@@ -108,13 +111,41 @@ async def test_an_agent_asks_before_it_uses_a_tool(breaks: int, monkeypatch: pyt
     assert {part.state for part in everything} == ({"completed", "superseded"} if breaks else {"completed"})
 
 
+async def test_an_agent_asks_its_model_through_pydantic_ai(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: with MODEL it is a model of Pydantic AI that streams, asks for tools, and hears what they said."""
+    monkeypatch.setenv("MODEL", "test")
+    app = App("memory://", workflows=[agent.agent])
+    async with app.worker():
+        run = await app.start(agent.agent("How is the weather?"))
+        async for wanted in run.watch(agent.wanted):
+            assert wanted == "weather(a)"
+            await run.signal(agent.allowed, True)
+        assert await run.result("30s") == '{"weather":"18 degrees in a"}'
+        assert "".join([part.value async for part in run.read(agent.tokens)]) == '{"weather":"18 degrees in a"}'
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"), [(429, ConnectionError), (503, ConnectionError), (401, ModelHTTPError)]
+)
+async def test_only_what_may_pass_is_asked_again(status: int, expected: type[Exception]) -> None:
+    """Promise: a busy provider is worth another try, a wrong key is not."""
+
+    async def refuses(messages: object, info: object) -> AsyncIterator[str]:
+        raise ModelHTTPError(status, "a model")
+        yield ""
+
+    model = FunctionModel(stream_function=refuses)
+    with pytest.raises(expected):
+        await anext(pydantic_ai_model.answer(model, [Message("user", "hello")], ["weather"]))
+
+
 def test_a_tool_that_is_not_allowed_is_not_called(monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: after a day without an answer, or with a no, the model hears that it may not."""
     seen: list[list[str]] = []
 
-    def model(conversation: list[agent.Message]) -> agent.Delta:
+    def model(conversation: list[Message]) -> Delta:
         seen.append([message.text for message in conversation if message.role == "tool"])
-        return agent.Delta(tool=["weather", "delete_everything"][len(seen) - 1]) if len(seen) < 3 else agent.Delta("ok")
+        return Delta(tool=["weather", "delete_everything"][len(seen) - 1]) if len(seen) < 3 else Delta("ok")
 
     with Sim(agent.app) as sim:
         sim.use(Fake(agent.think, model))

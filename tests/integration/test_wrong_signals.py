@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Conflict, Run, RunFinished, Signal, Status, Topic, remote, start, step, workflow
+from holdfast import App, Conflict, Run, RunFinished, Signal, Status, Topic, Update, remote, start, step, workflow
 from holdfast.client.client_run import ClientRun
 from holdfast.errors import DefinitionError, InvalidInput, NotAllowedHere
 from tests.support.world import World, events
@@ -227,3 +227,20 @@ async def test_a_signal_is_not_taken_for_a_topic() -> None:
         await app.waiting(approved)
     with pytest.raises(NotAllowedHere, match=rf"app\.publish\(approved\): {refused}: await run\.signal\(approved"):
         await app.publish(approved, True)
+
+
+async def test_a_verb_that_is_given_something_else_says_what_it_takes(still: World) -> None:
+    """Promise: at once, with an example; nobody waits for a value that no run shows."""
+    app = still.app(declared)
+    run: Any = await app.start(declared())
+    given: list[Any] = ["approved", Update[int, int]("approved")]
+    for wrong in given:
+        with pytest.raises(InvalidInput, match=r"a Signal is needed.*run\.update"):
+            await run.signal(wrong, True)
+    given = ["progress", approved]
+    for wrong in given:
+        with pytest.raises(InvalidInput, match=r"run\.get.*a RunVar is needed"):
+            await run.get(wrong)
+        with pytest.raises(InvalidInput, match=r"run\.watch.*a RunVar is needed"):
+            await anext(aiter(run.watch(wrong)))
+    assert await run.messages() == []

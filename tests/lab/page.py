@@ -38,7 +38,7 @@ engine, client and store are the real ones; time, chance and the way to the stor
 is compared with a fold of its own, and every body that begins with what the journal allows: one function a promise, in
 `tests/lab/sim/invariants.py`. Then the faults stop, and everything has to end in time.
 
-**Crash points.** Twenty scenarios, and for each a crash before and after every call its workers make to the store,
+**Crash points.** Twenty-two scenarios, and for each a crash before and after every call its workers make to the store,
 then pairs of crashes.
 
 **Properties.** Machines that do anything in any order against a model of a few lines: stores asked the same by workers

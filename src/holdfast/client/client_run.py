@@ -178,7 +178,7 @@ class ClientRun(Run[R]):
 
     async def get(self, var: RunVar[T]) -> T | None:
         """A value that the run exposes."""
-        found = await self._client.store.exposed(self.id, var.name)
+        found = await self._client.store.exposed(self.id, _checked("get", var).name)
         if found is None:
             await self._row()
             return None
@@ -188,8 +188,8 @@ class ClientRun(Run[R]):
     async def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
         """A value that the run exposes: now, then the newest after each change, until the run ends."""
         if find_program() is not None:
-            raise NotAllowedHere(f"run.watch({var.name}) in a workflow: wait for a signal or a child instead")
-        async with self._client.watches.values(self.id, var.name) as shown:
+            raise NotAllowedHere(f"run.watch({var!r}) in a workflow: wait for a signal or a child instead")
+        async with self._client.watches.values(self.id, _checked("watch", var).name) as shown:
             async for value, blob in shown:
                 yield var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
 
@@ -361,3 +361,11 @@ def view_of(row: RunRow, now: datetime, error: str = "", lost: str = "") -> RunV
         seen_at=now,
         error=error,
     )
+
+
+def _checked(verb: str, var: RunVar[T]) -> RunVar[T]:
+    """The value to read. Raises if the argument is something else."""
+    given: object = var
+    if not isinstance(given, RunVar):
+        raise InvalidInput(f"run.{verb}({given!r:.80}): a RunVar is needed, such as RunVar[int]('progress')")
+    return var

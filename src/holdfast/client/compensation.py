@@ -13,6 +13,7 @@ from holdfast.core import events as e
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, RunNotFound, UnknownWorkflow
 from holdfast.ports.runs import RunRow
+from holdfast.turn.payloads import names_of, payload_of
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client
@@ -58,10 +59,9 @@ async def _left(client: Client, row: RunRow) -> list[Left]:
     end = turns[-1].events[-1]
     keys = end.undone if isinstance(end, e.Failed | e.Cancelled) else ()
     found = [(asked[key], done[key]) for key in keys if key in asked and key in done]
-    names = [event.blob for pair in found for event in pair if event.blob]
-    blobs = await client.store.get_blobs(names)
+    blobs = await client.store.get_blobs({name for pair in found for event in pair for name in names_of(event)})
 
     def text(event: e.Carrier) -> str:
-        return (blobs[event.blob] if event.blob else bytes(event.value)).decode()
+        return payload_of(event, blobs).decode()
 
     return [Left(step.key, step.step or step.key, text(step), text(result)) for step, result in found]

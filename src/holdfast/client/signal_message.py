@@ -30,6 +30,11 @@ def signal_message(
     client: Access, run: str, channel: Channel[T], value: T, id: str | None = None
 ) -> tuple[Message, bytes]:
     """The message of a signal, and its value as JSON."""
+    if not _is_channel(channel):
+        raise InvalidInput(
+            f"run.signal({channel!r:.80}, …): a Signal is needed, such as Signal[bool]('approved'). "
+            "An Update is asked with run.update(…)."
+        )
     if channel.kind != "signal":
         raise NotAllowedHere(f"{channel.name} is a Topic: publish it with app.publish(…)")
     blobs: dict[str, bytes] = {}

@@ -12,6 +12,7 @@ from holdfast.core import events
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.failure import Failure
 from holdfast.core.payload import MAX_INLINE, hash_of
+from holdfast.core.pieces import SMALLEST, cut
 from holdfast.core.references import MARK, ReferringBytes, references_in
 from holdfast.core.retry import Retry
 from holdfast.core.specs import StepSpec
@@ -263,9 +264,14 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
 
 
 def _record_step(command: RunStep, blobs: dict[str, bytes]) -> events.StepScheduled:
-    name, hashed = command.spec.name, ""
-    if command.spec.input == "hash":
+    name, kept, hashed = command.spec.name, command.spec.input, ""
+    pieces: tuple[str, ...] = ()
+    if kept == "hash" or (kept == "pieces" and len(command.args) > SMALLEST):
         value, blob, refs, hashed = events.NULL, "", references_in(command.args), hash_of(command.args)
+        if kept == "pieces":
+            found = [(hash_of(piece), piece) for piece in cut(command.args)]
+            blobs.update(found)
+            pieces = tuple(name for name, _ in found)
     else:
         value, blob, refs = carry(command.args, blobs)
     return events.StepScheduled(
@@ -277,6 +283,7 @@ def _record_step(command: RunStep, blobs: dict[str, bytes]) -> events.StepSchedu
         undo=command.undo,
         undoes=command.undoes,
         hashed=hashed,
+        pieces=pieces,
         uncounted=command.uncounted,
     )
 

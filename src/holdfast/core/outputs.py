@@ -9,14 +9,15 @@ from holdfast.core.failure import Failure
 
 
 class StepScheduled(Carrier, frozen=True, tag="step", kw_only=True):
-    """A step was asked for; its first attempt may begin once this row is durable. `value` holds its arguments, unless
-    only their hash is kept."""
+    """A step was asked for; its first attempt may begin once this row is durable. `value` or `blob` holds its
+    arguments, unless only their hash is kept, or they are kept in pieces."""
 
     key: str
     step: str = ""  # empty: the same as the key
     undo: bool = False  # inside a saga, and there is a way back
     undoes: str = ""
-    hashed: str = ""  # the hash of its arguments, which are not kept
+    hashed: str = ""  # the hash of its arguments, which are not kept, or in pieces
+    pieces: tuple[str, ...] = ()  # the blobs that are its arguments together
     uncounted: bool = False  # one of many that count as one against the step limit
 
 

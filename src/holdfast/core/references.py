@@ -67,7 +67,9 @@ def references_of(events: Iterable[e.AnyEvent]) -> tuple[str, ...]:
                 found[event.blob] = None
             if event.refs:
                 found.update(dict.fromkeys(event.refs))
-            if type(event) is e.Started and event.style == "flow" and event.code:
+            if type(event) is e.StepScheduled and event.pieces:
+                found.update(dict.fromkeys(event.pieces))
+            elif type(event) is e.Started and event.style == "flow" and event.code:
                 found[event.code] = None
         elif isinstance(event, e.Adopted):
             found.update(dict.fromkeys(references_of(event.facts)))

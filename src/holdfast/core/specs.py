@@ -20,7 +20,7 @@ from holdfast.errors import InvalidInput
 Executor: TypeAlias = Literal["async", "thread", "process"]
 
 
-InputKept: TypeAlias = Literal["keep", "hash"]
+InputKept: TypeAlias = Literal["keep", "hash", "pieces"]
 """What the journal records of the arguments of a step."""
 
 

@@ -282,6 +282,8 @@ class Machine(Writer):
     def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
         is_leaving = self._intent is PAUSE or self._intent is LEAVE
         self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
+        if self._pieces is not None:
+            self._pieces.learn(draft)
         if self._lines is not None:
             self._lines.settled([*draft.inputs, *draft.outputs])
         if draft.is_terminal or park is not None:

@@ -38,12 +38,26 @@ def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
 def blobs_named(turns: Iterable[Turn]) -> set[str]:
     """Names of all the blobs that hold payloads of these turns."""
     return {
-        fact.blob
+        name
         for turn in turns
         for event in turn.events
         for fact in (event.facts if isinstance(event, e.Adopted) else (event,))
-        if isinstance(fact, e.Carrier) and fact.blob
+        if isinstance(fact, e.Carrier)
+        for name in names_of(fact)
     }
+
+
+def names_of(event: e.Carrier) -> tuple[str, ...]:
+    """The blobs that are the payload of an event, in order; none if it is in the event."""
+    if isinstance(event, e.StepScheduled) and event.pieces:
+        return event.pieces
+    return (event.blob,) if event.blob else ()
+
+
+def payload_of(event: e.Carrier, blobs: Mapping[str, bytes]) -> bytes:
+    """The payload of an event; `blobs` has those it names."""
+    names = names_of(event)
+    return b"".join(blobs[name] for name in names) if names else bytes(event.value)
 
 
 def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:

@@ -27,6 +27,7 @@ from holdfast.turn.payloads import offload_all
 from holdfast.turn.rules import Rules
 from holdfast.turn.states import FLYING, GONE, IDLE, NEW, RELEASING, WAITS_FOR_STORE, WRITING, State
 from holdfast.turn.step_gate import StepGate
+from holdfast.turn.stored_pieces import StoredPieces
 
 _BUSY = WAITS_FOR_STORE | {GONE}
 
@@ -39,8 +40,8 @@ class Writer:
 
     __slots__ = (
         *("_claimed", "_commands", "_draft", "_effects", "_flight", "_gate", "_has_news", "_inputs", "_intent"),
-        *("_is_consuming", "_is_resting", "_lines", "_park", "_pause", "_rules", "_shown", "_step_limit", "_unstarted"),
-        *("_withdraw_bodies", "epoch", "is_unborn", "no", "program", "run", "seen", "state"),
+        *("_is_consuming", "_is_resting", "_lines", "_park", "_pause", "_pieces", "_rules", "_shown", "_step_limit"),
+        *("_unstarted", "_withdraw_bodies", "epoch", "is_unborn", "no", "program", "run", "seen", "state"),
     )
 
     def __init__(
@@ -58,6 +59,7 @@ class Writer:
         self._effects: list[f.Effect] = []
         self._inputs: list[e.AnyEvent] = []  # for the next turn
         self._flight = Flight()
+        self._pieces: StoredPieces | None = None  # of a run that has any
         self._commands: dict[str, c.RunStep] = {}
         self._unstarted: list[str] = []  # steps whose bodies begin once they may
         self._claimed: e.Claimed | None = None
@@ -225,6 +227,9 @@ class Writer:
         if park is not None and park.until is None and not draft.is_terminal:
             draft.inputs += self._stuck(draft)
         offload_all(draft.inputs, draft.blobs)
+        if draft.blobs:
+            self._pieces = self._pieces or StoredPieces()
+            self._pieces.leave_out(draft)
         self._draft, self._park = draft, park
         self.state = WRITING
         if self._is_resting:

@@ -47,6 +47,8 @@ SOMETIMES = (
     "slot missed",
     "slot buffered",
     "second to decide a slot",
+    "batch of a run completed",
+    "start that brought its signal",
     "reboot",
     "twin worker",
     "outage",

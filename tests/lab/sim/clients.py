@@ -26,11 +26,13 @@ from holdfast.ports.runs import RunRow
 from holdfast.turn.replay import Replay, Replayed
 from holdfast.turn.source import load, supply
 from tests.lab.sim.inquirers import Inquirers
+from tests.lab.sim.items import verify_items
 from tests.lab.sim.loop import HEART
+from tests.lab.sim.parcels import Filling, parcels
 from tests.lab.sim.scenario import OF_A_DEADLINE, RunPlan, agrees, expected
 from tests.lab.sim.stream_listeners import Listeners
 from tests.lab.sim.wire import Wire
-from tests.lab.sim.workflows import Filling, bouquet, errand, news, parcels, play, rumour
+from tests.lab.sim.workflows import bouquet, errand, news, play, rumour
 
 if TYPE_CHECKING:
     from tests.lab.sim.world import World
@@ -86,6 +88,8 @@ class Clients:
             return
         self._made.setdefault(plan.id, set()).add(run.id)
         self._ids[plan.id] = run.id
+        if plan.is_opened:
+            self._opened(plan, run.id)
         if number == 0 and plan.is_read:
             self.streams.listen(plan, client, run.id, actor)
         if number == 0:
@@ -98,6 +102,7 @@ class Clients:
             "delay": plan.delay or None,
             "deadline": plan.deadline or None,
             "share": plan.share or None,
+            "signal": (news, 0, plan.opening) if plan.is_opened else None,
         }
         if plan.items:
             inputs = [play(plan.plan) for _ in range(plan.items)]
@@ -117,7 +122,7 @@ class Clients:
         """What is done to the run, in the order of its times."""
         loop = self._world.loop
         acts: list[tuple[float, Callable[[], Awaitable[Any]]]] = []
-        for number, at in enumerate(plan.signals):
+        for number, at in enumerate(plan.signals, start=plan.is_opened):
             acts.append((at, lambda number=number: self._signal(run, number)))  # type: ignore[misc]
         for number, at in enumerate(plan.rumours):
             acts.append((at, lambda number=number: self._publish(client, run.id, number)))  # type: ignore[misc]
@@ -134,6 +139,13 @@ class Clients:
         for at, act in sorted(acts, key=lambda each: each[0]):
             await asyncio.sleep(max(0.0, at - loop.time()))
             await _insist(act)
+
+    def _opened(self, plan: RunPlan, run: str) -> None:
+        """Each of its starts brought the same signal, and was told that it was done."""
+        acknowledged = self._signalled.setdefault(run, [])
+        self._world.met["start that brought its signal"] += 1
+        if plan.opening not in acknowledged:
+            acknowledged.insert(0, plan.opening)
 
     async def _signal(self, run: Run[Any], number: int) -> None:
         name = f"{run.id} news {number}"
@@ -197,6 +209,7 @@ class Clients:
         for message, reached in self._published:
             self._check_rumour(message, reached)
         await self._inquirers.verify()
+        verify_items(world.watch)
         world.watch.slots.verify()
 
     def _check_rumour(self, message: str, reached: str) -> None:

@@ -1,4 +1,4 @@
-"""Twenty scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
+"""Twenty-two scenarios, and a crash before and after every call their workers make to the store; then pairs of crashes.
 
 A scenario is first played without faults: that gives the calls. Then it is played once for each of them.
 """
@@ -40,6 +40,8 @@ CANONICAL: dict[str, Scenario] = {
     "flow": Scenario(2, 100, [RunPlan("run-0", [], flowers=2)]),
     "batch": _one([["step", "a", 5, 0]], items=3),
     "batch in rounds": _one([["step", "a", 5, 0], ["step", "b", 1, 0]], items=3, in_rounds=True),
+    "batch of a run": _one([["many", 0, 2, "depth", ["a", 5], ["b", 1], ["c", 0]], ["step", "d", 1, 0]]),
+    "start with a signal": _one([["signal"], ["step", "a", 1, 0]], is_opened=True),
     "left bodies": Scenario(
         2, 100, [RunPlan("run-0", [["step", "a", 5, 0], ["gamble", "b", 600, 30, 300]])], knocks=1.0
     ),
@@ -111,7 +113,7 @@ def sweep(name: str, count: int, seed: int) -> tuple[int, int, int, list[str]]:
 
 @level(
     "crash points",
-    "twenty scenarios, a crash before and after every call to the store, and pairs of crashes",
+    "twenty-two scenarios, a crash before and after every call to the store, and pairs of crashes",
     share=2,
 )
 def crash_point_enumeration(effort: Effort) -> Report:

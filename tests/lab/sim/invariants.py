@@ -75,6 +75,8 @@ class Known:
     """Which actor each epoch was given to."""
     owed: set[str] = field(default_factory=set[str])
     """Children that are to be cancelled with the run."""
+    readings: set[str] = field(default_factory=set[str])
+    """Steps that read the results of a batch."""
     guards: int = 0
     """Bodies under a guard that were asked for, less the clean-ups."""
     cleanups: set[str] = field(default_factory=set[str])
@@ -160,6 +162,12 @@ def s6_projection(w: Written) -> Wrong:
         yield f"its row says that {w.row.next_ordinal} is next, its journal ends at {fold.ordinal}"
 
 
+def s6_attributes(w: Written) -> Wrong:
+    """What a run is found by is what its journal says."""
+    if w.row.attributes != w.known.fold.attributes:
+        yield f"its row says attributes = {w.row.attributes}, its journal {w.known.fold.attributes}"
+
+
 def s7_one_completion(w: Written) -> Wrong:
     """A step completes once."""
     for event in w.turn.events:
@@ -168,12 +176,15 @@ def s7_one_completion(w: Written) -> Wrong:
 
 
 def s8_outcome_of_a_body(w: Written) -> Wrong:
-    """An outcome comes from a body that ran. (What a batch reads is no body of ours.)"""
+    """An outcome comes from a body that ran. (What a batch reads, and who reads its
+    results, is no body of ours.)"""
     if w.row.workflow == BATCH:
         return
     for event in w.turn.events:
-        if isinstance(event, e.StepCompleted) and not any(
-            key == event.key and identity == w.identity for identity, key, _ in w.known.executions
+        if (
+            isinstance(event, e.StepCompleted)
+            and event.key not in w.known.readings
+            and not any(key == event.key and identity == w.identity for identity, key, _ in w.known.executions)
         ):
             yield f"step {event.key} completes, and no body of it ever ran"
 
@@ -283,6 +294,7 @@ OF_ROWS: tuple[Callable[[Written], Wrong], ...] = (
     s4_epochs,
     s5_all_of_it,
     s6_projection,
+    s6_attributes,
     s7_one_completion,
     s8_outcome_of_a_body,
     s10_one_end,

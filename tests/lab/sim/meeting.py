@@ -15,6 +15,7 @@ BY_KIND: dict[type[e.Event], str] = {
     e.DeadlineReached: "deadline passed",
     e.Continued: "run begun anew",
     e.TopicReceived: "publication heard",
+    e.AttributesSet: "attribute set",
 }
 BY_WORKFLOW = {BATCH: "batch completed", "bouquet": "flow completed", "parcels": "machine completed"}
 BY_MESSAGE = {"cancel": "child cancelled with its parent", "signal": "signal between runs", "publish": "run published"}

@@ -68,8 +68,15 @@ class RunPlan:
     pauses_at: float = -1.0
     is_read: bool = False
     """Its client reads what it sends to a stream, as it comes."""
+    is_opened: bool = False
+    """Its first signal comes with its start."""
     share: str = ""
     """What it competes as at the gate of its queue."""
+
+    @property
+    def opening(self) -> str:
+        """The id of the signal that comes with its start."""
+        return f"{self.id} opening"
 
     @property
     def is_disturbed(self) -> bool:
@@ -149,6 +156,8 @@ def draw(rng: random.Random) -> Scenario:
     _draw_queue(rng, scenario, verbs)
     _draw_questions(rng, scenario)
     _draw_limits(rng, scenario)
+    _draw_batches(rng, scenario)
+    _draw_openings(rng, scenario)
     return scenario
 
 
@@ -195,6 +204,25 @@ def _draw_limits(rng: random.Random, scenario: Scenario) -> None:
         if run.plan and not run.items and rng.random() < 0.25:
             how = [rng.choice("ab"), rng.choice((0, 5, 40, 200)), rng.choice((0, 0, 0, 1))]
             run.plan.insert(0, ["squeeze", how, *(f"{number}.squeezed.{each}" for each in range(rng.randint(1, 4)))])
+
+
+def _draw_batches(rng: random.Random, scenario: Scenario) -> None:
+    """Who makes a batch of its own, and who sets an attribute. Drawn last, as above."""
+    for number, run in enumerate(scenario.runs):
+        if run.plan and not run.items and rng.random() < 0.15:
+            label, count = f"{number}.many", rng.choice((0, 1, 2, 3, 5))
+            items = [[f"{label}.{index}", rng.choice((0, 1, 30, 200))] for index in range(count)]
+            how = [rng.choice((0, 0, 0, 30, 300)), rng.randint(1, 3), rng.choice(("depth", "depth", "breadth"))]
+            run.plan.insert(0, ["many", *how, *items])
+        if run.plan and rng.random() < 0.2:
+            run.plan.insert(rng.randint(0, 1), ["mark", f"{number}.{rng.randrange(3)}"])
+
+
+def _draw_openings(rng: random.Random, scenario: Scenario) -> None:
+    """Whose first signal comes with the start. Drawn last, as above."""
+    for run in scenario.runs:
+        if run.signals and not run.items and rng.random() < 0.4:
+            run.is_opened, run.signals = True, run.signals[1:]
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
@@ -344,9 +372,12 @@ def _model_more(verb: str, rest: list[Any]) -> Any:
             return [label for label, _ in rest[1:]]
         case "squeeze":
             return rest[1:]
+        case "many":
+            given: list[Any] = [label if rest[2] == "depth" else [label, f"{label}'"] for label, _ in rest[3:]]
+            return Among(("late", given)) if rest[0] else given
         case "topic":
             return Among((-1, *range(MOST_RUMOURS)))
-        case "publish" | "detached":
+        case "publish" | "detached" | "mark":
             return None
         case "talk":
             return [rest[0]]

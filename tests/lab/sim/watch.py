@@ -9,6 +9,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from holdfast.authoring.batch.child_batch import read_results
 from holdfast.authoring.script.context import StepScope
 from holdfast.core import events as e
 from holdfast.core.run import Run
@@ -294,6 +295,8 @@ class Watch:
                     known.owed.discard(event.to)
                 case e.ChildEnded():
                     known.owed.discard(event.run)
+                case e.StepScheduled() if event.step == read_results.name:
+                    known.readings.add(event.key)
                 case e.StepScheduled() if (event.step or event.key) == inside.name:
                     known.guards += 1
                 case e.StepScheduled() if (event.step or event.key) == leave.name:

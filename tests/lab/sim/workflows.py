@@ -7,17 +7,13 @@ a step begins and ends. Which code a process runs, the old or the new, is asked 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from holdfast import (
     Flow,
     FlowBuilder,
     Limit,
-    Machine,
-    More,
     OutcomeUnknown,
     Permanent,
     Retry,
@@ -31,15 +27,20 @@ from holdfast import (
     Topic,
     Update,
     UpdateRefused,
+    batch,
     continue_as,
     current,
     each,
     saga,
+    set_attributes,
     sleep,
     start,
     step,
     workflow,
 )
+from holdfast.authoring.batch.batch_plan import Order
+from tests.lab.sim.parcels import parcels
+from tests.lab.sim.stage import FEW, STAGE
 
 Node: TypeAlias = list[Any]
 """`[verb, …]`, see `play_node`."""
@@ -48,26 +49,11 @@ news = Signal[int]("news")
 rumour = Topic[int]("rumour")
 question = Update[int, int]("question", check=lambda n: "negative" if n < 0 else None)
 whisper = Stream[str]("whisper")
-FEW = Retry(6, first="100ms", factor=2, ceiling="1s")
 BIG = 140_000
 """Characters of a payload that goes to a blob."""
 
 
 NARROW, PACE = Limit("narrow", at_once=2), Limit("pace", rate="40/s", burst=4)
-
-
-class Stage:
-    """What the bodies of one simulation reach: set by its world."""
-
-    body: Callable[[], AbstractAsyncContextManager[int]]
-    """Entered by every body; gives the number of the attempt."""
-    inserts: Callable[[], int]
-    """Where the code of this process has one step more; -1: nowhere."""
-    poison: Callable[[], None]
-    """May end this process."""
-
-
-STAGE = Stage()
 
 
 @step(retry=FEW)
@@ -324,6 +310,11 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
                 return await hasty(rest)
             except RunFailed as error:
                 return error.type
+        case "many":
+            return await play_batch(*rest)
+        case "mark":
+            set_attributes(mark=rest[0])
+            return None
         case "brief":
             try:
                 return await brief(*rest)
@@ -338,6 +329,19 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
             return await tell(*rest)
         case _:
             raise AssertionError(verb)
+
+
+async def play_batch(patience: int, concurrency: int, order: Order, *items: list[Any]) -> Any:
+    """A batch of the run's own: of a step, or, round by round, of a workflow. It may take too long."""
+    try:
+        async with asyncio.timeout(patience / 1000 if patience else None):
+            if order == "depth":
+                pairs = [(label, milliseconds) for label, milliseconds in items]
+                return await batch(deal, pairs, concurrency=concurrency)
+            calls = [play([["step", *item, 0], ["step", f"{item[0]}'", 1, 0]]) for item in items]
+            return await batch(play, calls, concurrency=concurrency, order=order)
+    except TimeoutError:
+        return "late"
 
 
 async def gamble(label: str, milliseconds: int, patience: int, deafness: int) -> str:
@@ -422,54 +426,6 @@ def _flows() -> tuple[Flow[Any, Any], Flow[Any, Any]]:
 
 
 bouquet, ribbon = _flows()
-
-
-# -- a machine ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass
-class Filling:
-    """The first state: `left` parcels to go."""
-
-    left: int
-    cents: int = 0
-
-
-@dataclass
-class Packing:
-    """Packed one by one."""
-
-    cents: int
-    left: int
-
-
-@dataclass
-class Sent:
-    """The final state."""
-
-    cents: int
-
-
-parcels = Machine[Filling, Sent]("parcels", retry=FEW)
-
-
-@parcels.state
-async def fill(state: Filling) -> Filling | Packing:
-    """Comes back to itself until all are filled."""
-    async with STAGE.body():
-        await asyncio.sleep(0.01)
-        if state.left > 1:
-            return Filling(state.left - 1, state.cents + 10)
-        return Packing(state.cents + 10, 2)
-
-
-@parcels.stepped
-async def pack(state: Packing, cursor: int | None) -> More[int] | Sent:
-    """One parcel after another."""
-    async with STAGE.body():
-        done = (cursor or 0) + 1
-        await asyncio.sleep(0.005)
-        return More(done) if done < state.left else Sent(state.cents + done)
 
 
 SERVED = (play, stubborn, errand, hasty, bouquet, ribbon, parcels)

@@ -38,10 +38,11 @@ from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, 
 from tests.lab.sim.places import rule
 from tests.lab.sim.scenario import Scenario
 from tests.lab.sim.slots import DUTY, definitions, draw_schedules
+from tests.lab.sim.stage import STAGE
 from tests.lab.sim.watch import Watch
 from tests.lab.sim.wire import Wire, is_write
 from tests.lab.sim.workers import SimulatedWorker
-from tests.lab.sim.workflows import SERVED, STAGE, inserted, once
+from tests.lab.sim.workflows import SERVED, deal, inserted, once
 from tests.support.heap import without_collector
 
 BEGINNING = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -130,6 +131,7 @@ class World:
         for served in SERVED:
             for spec in served.specs():
                 self.registry.add(spec)
+        self.registry.components.add(deal)
         self.grants = self._grants() if self.scenario.has_grants else None
         self.processes: dict[int, Process] = {}
         self.is_calm = False

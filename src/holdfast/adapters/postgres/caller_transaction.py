@@ -1,8 +1,8 @@
 """Starts a run, or sends to one, in the caller's transaction: which connections are accepted, and which statements run.
 
-The statements are written once, as a script that yields statements and is sent their rows. Two small functions run it,
-one for each kind of psycopg connection. SQLAlchemy is never imported: a caller that passes one of its objects has
-imported it already, and the object is recognised by its methods.
+The statements are written once, as a script that yields statements and is sent their rows. Small functions run it, one
+for each kind of connection: psycopg's two and asyncpg's. SQLAlchemy and asyncpg are never imported: a caller that
+passes one of their objects has imported them already, and the object is recognised by its methods.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ from collections.abc import Generator, Sequence
 from typing import Any, TypeAlias, TypeGuard, TypeVar
 
 import psycopg
+from psycopg import errors as pg
 from psycopg.pq import PipelineStatus, TransactionStatus
 from psycopg.rows import tuple_row
 
 from holdfast.adapters.postgres import statements as sql
 from holdfast.adapters.postgres import wire
 from holdfast.adapters.postgres.after_commit import Home, is_of, wake_after_commit
+from holdfast.adapters.postgres.asyncpg_connection import AsyncpgConnection, check_asyncpg, fetch, is_asyncpg
 from holdfast.adapters.postgres.creation import NewEntry, creation_of, delivery_of, sent_as, woken_by
 from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.statements import Texts
@@ -28,13 +30,16 @@ from holdfast.ports.runs import Creation
 T = TypeVar("T")
 Question: TypeAlias = tuple[str, Sequence[Any]]
 Script: TypeAlias = Generator[Question, list[Any], T]
-Joined: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+Ours: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
+Joined: TypeAlias = Ours | AsyncpgConnection
 
 HOW = (
     "Give the connection of your own open transaction in the app's database: psycopg.Connection, "
-    "psycopg.AsyncConnection, SQLAlchemy's Connection, AsyncConnection, Session or AsyncSession on psycopg "
-    "(postgresql+psycopg://…), or Django's connection on psycopg 3"
+    "psycopg.AsyncConnection, asyncpg.Connection, SQLAlchemy's Connection, AsyncConnection, Session or AsyncSession on "
+    "psycopg or asyncpg (postgresql+psycopg://…, postgresql+asyncpg://…), or Django's connection on psycopg 3"
 )
+
+HAS_FAILED = "connection= is in a transaction that has failed: it can only be rolled back. Roll back and begin again."
 
 
 async def create(connection: object, entry: NewEntry, home: Home) -> Creation:
@@ -57,15 +62,21 @@ async def send(connection: object, message: Message, home: Home) -> Delivery:
 async def _within(connection: object, statement: str, values: Sequence[Any], home: Home, by: str = "") -> list[Any]:
     """The rows of one of our statements. `by`: what the run is found by besides its id."""
     joined = await _driver_connection(connection)
-    _check_state(joined)
     script = _under_savepoint(statement, values, home, by)
+    if not isinstance(joined, psycopg.Connection | psycopg.AsyncConnection):
+        check_asyncpg(joined)
+        return await _play_asyncpg(joined, script, home.texts)
+    _check_state(joined)
     if isinstance(joined, psycopg.AsyncConnection):
         return await _play_async(joined, script, home.texts)
     return await asyncio.to_thread(_play, joined, script, home.texts)
 
 
 def _under_savepoint(statement: str, values: Sequence[Any], home: Home, by: str) -> Script[list[Any]]:
-    yield sql.SAVEPOINT, ()
+    try:
+        yield sql.SAVEPOINT, ()
+    except psycopg.Error as error:
+        raise translated(error) from error
     try:
         (found,) = yield sql.IDENTITY, ()
         _check_place(found, by, home)
@@ -117,6 +128,23 @@ async def _play_async(connection: psycopg.AsyncConnection[Any], script: Script[T
             return result
 
 
+async def _play_asyncpg(connection: AsyncpgConnection, script: Script[T], texts: Texts) -> T:
+    try:
+        statement, values = next(script)
+        while True:
+            try:
+                rows = await fetch(connection, texts[statement], values)
+            except pg.InFailedSqlTransaction:  # asyncpg does not say it before
+                raise InvalidInput(HAS_FAILED) from None
+            except (psycopg.Error, InvalidInput) as error:
+                statement, values = script.throw(error)
+            else:
+                statement, values = script.send(rows)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
 # -- which connections are taken ---------------------------------------------------------------------------------------
 
 
@@ -127,7 +155,7 @@ async def _driver_connection(given: Any) -> Joined:
         found = await _alchemy_connection(given)
     elif is_of(given, "django"):
         found = _django_connection(given)
-    if _is_ours(found):
+    if is_asyncpg(found) or _is_ours(found):
         return found
     via = "" if found is given else f" under {_kind(given)}"
     raise InvalidInput(f"connection= is a {_kind(found)}{via}, whose transaction cannot be joined. {HOW}.")
@@ -149,7 +177,10 @@ async def _alchemy_connection(given: Any) -> Any:
     if hasattr(found, "get_raw_connection"):  # AsyncConnection
         if not found.in_transaction():
             await found.begin()
-        return (await found.get_raw_connection()).driver_connection
+        driver = (await found.get_raw_connection()).driver_connection
+        if is_asyncpg(driver) and not driver.is_in_transaction():  # its transaction begins with its first statement
+            await found.exec_driver_sql("SELECT")
+        return driver
     if hasattr(found, "exec_driver_sql"):  # Connection
         if not found.in_transaction():
             await asyncio.to_thread(found.begin)
@@ -171,7 +202,7 @@ def _django_connection(given: Any) -> Any:
     return given.connection
 
 
-def _check_state(joined: Joined) -> None:
+def _check_state(joined: Ours) -> None:
     if joined.closed:
         raise InvalidInput(f"connection= is closed. {HOW}.")
     if joined.pgconn.pipeline_status != PipelineStatus.OFF:
@@ -181,9 +212,7 @@ def _check_state(joined: Joined) -> None:
         )
     status = joined.pgconn.transaction_status
     if status == TransactionStatus.INERROR:
-        raise InvalidInput(
-            "connection= is in a transaction that has failed: it can only be rolled back. Roll back and begin again."
-        )
+        raise InvalidInput(HAS_FAILED)
     if status == TransactionStatus.ACTIVE:
         raise InvalidInput("connection= is in the middle of another statement. Finish it first.")
     if status == TransactionStatus.IDLE and joined.autocommit:
@@ -209,7 +238,7 @@ def _check_place(found: Sequence[Any], by: str, home: Home) -> None:
         )
 
 
-def _is_ours(found: Any) -> TypeGuard[Joined]:
+def _is_ours(found: Any) -> TypeGuard[Ours]:
     return isinstance(found, psycopg.Connection | psycopg.AsyncConnection)
 
 

@@ -66,9 +66,10 @@ class StepOptions:
         )
         self.compare: bool = compare
         self.input: InputKept = input
-        if input not in ("keep", "hash"):
+        if input not in ("keep", "hash", "pieces"):
             raise DefinitionError(
-                f'@step(input={input!r}): use "keep" to record the arguments, "hash" to record a hash'
+                f'@step(input={input!r}): use "keep" to record the arguments, "hash" to record a hash, "pieces" to '
+                "record once what calls share at the beginning"
             )
         if not isinstance(compare, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise DefinitionError(f"@step(compare={compare!r}): use True or False")

@@ -376,7 +376,8 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `raises`: exceptions that count as answers: not retried, and raised unchanged in the workflow
     - `executor`: where a `def` step runs: in a thread, or in its own process, which can be terminated
     - `compare`: False lets a replay ask for the step with arguments that differ from the journal
-    - `input`: "hash" records a hash of the arguments instead of them, for large ones that the workflow has anyway
+    - `input`: how the journal keeps the arguments. "pieces" stores a list that grows from call to call once; "hash"
+      records only a hash, for large ones that the workflow has anyway
     - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
     - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: forever
     - `name`: the name in the journal. Default: the function's

@@ -15,6 +15,7 @@ from holdfast.core.failure import Failure
 from holdfast.core.ids import idempotency_key
 from holdfast.core.turn import UNREADABLE
 from holdfast.errors import BlobNotFound, CorruptJournal, InvalidInput
+from holdfast.turn.payloads import names_of, payload_of
 
 
 class StepStory(msgspec.Struct, kw_only=True):
@@ -110,7 +111,7 @@ async def _payload(client: Client, story: Story, event: e.Carrier) -> Any:
     if story.redaction is None:
         return None
     try:
-        data = await client.store.get_blob(event.blob) if event.blob else event.value
+        data = payload_of(event, await client.store.get_blobs(names_of(event)))
         return story.redaction.value(msgspec.json.decode(data))
     except (BlobNotFound, CorruptJournal, *UNREADABLE):
         return None

@@ -127,6 +127,8 @@ def failure_text(failure: Failure) -> str:
 
 
 def _payload(event: e.Carrier) -> str:
+    if isinstance(event, e.StepScheduled) and event.pieces:
+        return f"<{event.hashed[:12]} in pieces>"
     return f"<blob {event.blob[:12]}>" if event.blob else bytes(event.value).decode(errors="replace")
 
 
