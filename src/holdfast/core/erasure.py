@@ -93,7 +93,7 @@ class Erasure:
     takes it out everywhere (`events`, `payload`, `text`). `places` are the places where something was taken out."""
 
     def __init__(self, paths: Sequence[str]) -> None:
-        self.paths = tuple(paths)
+        self.paths: tuple[str, ...] = tuple(paths)
         self.places: dict[str, None] = {}
         self.known: dict[str, None] = {}
         self.blobs: dict[str, bytes] = {}
