@@ -39,7 +39,7 @@ def command(
     is_sure: bool,
 ) -> int:
     """Take values out of an ended run for good: what is at these paths, and every copy of it in the run. Then says what
-    else has them. The run cannot be retried or replayed any more.
+    else has them. The run can no longer be retried or replayed.
 
     \b
       holdfast redact order-42 input.customer.email --reason "asked to be forgotten"
