@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holdfast.authoring.flow.builder import FlowBuilder
     from holdfast.authoring.flow.flow_file import load_flow
     from holdfast.authoring.flow.workflow import Flow
-    from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
+    from holdfast.authoring.handle import JournalEvent, LeftIn, Part, RedactionResult, Run, RunView, StoredMessage
     from holdfast.authoring.hook import Hook
     from holdfast.authoring.limit import Limit
     from holdfast.authoring.machine.breaker import Breaker
@@ -124,6 +124,7 @@ __all__ = [
     "ItemsFailed",
     "Join",
     "JournalEvent",
+    "LeftIn",
     "Limit",
     "LimitNotFound",
     "LimitReached",
@@ -141,6 +142,7 @@ __all__ = [
     "Queue",
     "QueueView",
     "Receipt",
+    "RedactionResult",
     "ResultTimeout",
     "Retry",
     "RetryAfter",
@@ -196,7 +198,7 @@ __all__ = [
 _HOMES = {
     "holdfast.app": "App",
     "holdfast.authoring.batch.batch_plan": "Counts",
-    "holdfast.authoring.handle": "JournalEvent Part Run RunView StoredMessage",
+    "holdfast.authoring.handle": "JournalEvent LeftIn Part RedactionResult Run RunView StoredMessage",
     "holdfast.authoring.hook": "Hook",
     "holdfast.authoring.flow.builder": "FlowBuilder",
     "holdfast.authoring.flow.flow_file": "load_flow",

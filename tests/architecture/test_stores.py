@@ -38,6 +38,7 @@ IN_PROCESS = {
     "gate": "PostgreSQL: 0004_pre_queues.sql",
     "lease_operations": "PostgreSQL: 0001_pre_leases.sql",
     "messages": "PostgreSQL: 0001_pre_turns.sql",
+    "rewrite": "PostgreSQL: 0005_pre_redaction.sql",
     "starts": "PostgreSQL: 0001_pre_turns.sql",
     "stream_rows": "PostgreSQL: 0004_pre_streams.sql",
     "transaction": "PostgreSQL: the transaction of a function",

@@ -67,6 +67,7 @@ BEYOND: Mapping[type[Any], tuple[type, ...]] = {
     suites.ReferencesSuite: (Blobs, Upkeep),
     suites.UpkeepSuite: (Blobs, Upkeep),
     suites.DeletionSuite: (Blobs, Upkeep),
+    suites.RedactionSuite: (Answers, Blobs, Streams, Upkeep),
     suites.HintsSuite: (),
 }
 """What else each suite asks for."""

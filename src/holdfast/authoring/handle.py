@@ -79,6 +79,27 @@ class StoredMessage(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+class LeftIn(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that still has a redacted value: in run `run`, of that status. `place` is a path to redact there, or says
+    in words what is not redacted, such as an id or a blob of a user."""
+
+    run: str
+    place: str
+    status: Status
+
+
+class RedactionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What `redact` did. `changed` are the places of the run that lost something, `left_in` the places that still have
+    the value. `searched` other runs were read for that; `has_more`: there are others, which were not."""
+
+    run: str
+    changed: tuple[str, ...]
+    left_in: tuple[LeftIn, ...]
+    searched: int
+    has_more: bool = False
+    is_dry: bool = False
+
+
 class JournalEvent(msgspec.Struct, frozen=True):
     """One event of a run's journal, as `follow` shows it, with the run and the root of its tree."""
 
@@ -170,6 +191,12 @@ class Run(ABC, Generic[R_co]):
         """Deletes the ended run with its whole tree: rows, journals, messages, values. Returns how many runs were
         deleted; the id is free again. Raises `RunOpen` if a run of the tree has not ended, and `Conflict` for a child:
         delete its root."""
+
+    @abstractmethod
+    async def redact(self, *paths: str, reason: str = "", dry_run: bool = False) -> RedactionResult:
+        """Takes values out of the ended run for good: what is at paths such as "input.customer.email" or
+        "steps.charge.result", and every copy of it in the run. Returns what else has them. Raises `RunOpen` if the run
+        has not ended, and `InvalidInput` if there is nothing at a path. `dry_run` writes nothing."""
 
     @abstractmethod
     async def pause(self, reason: str = "") -> None:

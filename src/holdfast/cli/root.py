@@ -55,6 +55,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "cancel": "Cancel a run; its clean-up code runs.",
         "kill": "End a run at once, without clean-up.",
         "delete": "Delete ended runs with their trees.",
+        "redact": "Take values out of an ended run.",
         "pause": "Pause a run.",
         "resume": "Resume a paused run, also a quarantined or diverged one.",
         "retry": "Retry an ended run, keeping its completed steps.",

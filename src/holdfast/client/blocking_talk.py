@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine, Iterator
 from typing import Any, Generic, Protocol, TypeVar, cast
 
-from holdfast.authoring.handle import Run, StoredMessage
+from holdfast.authoring.handle import RedactionResult, Run, StoredMessage
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.update import AnyUpdate
 from holdfast.client.blocking_batches import iterate
@@ -58,3 +58,7 @@ class RunTalk(Generic[R_co]):
     def replace_message(self, message: int | str, value: object, reason: str = "") -> None:
         """Replaces the value of a signal that a paused run has not taken."""
         self._call(self._run.replace_message(message, value, reason))
+
+    def redact(self, *paths: str, reason: str = "", dry_run: bool = False) -> RedactionResult:
+        """Takes values out of the ended run for good. Returns what else has them; see `holdfast.Run.redact`."""
+        return self._call(self._run.redact(*paths, reason=reason, dry_run=dry_run))

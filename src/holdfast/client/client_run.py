@@ -10,13 +10,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, RedactionResult, Run, RunView, StoredMessage
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.update import AnyUpdate
 from holdfast.authoring.script.verdicts import run_error
-from holdfast.client import deletion, inquiry, operator_acts, stream_reader, unread_messages
+from holdfast.client import deletion, inquiry, operator_acts, run_redaction, stream_reader, unread_messages
 from holdfast.client.access import Access
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.run_errors import read_errors, tells, without_hidden
@@ -27,6 +27,7 @@ from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
 from holdfast.core.messages import encode_event, ended
+from holdfast.core.redacted import whole
 from holdfast.core.redaction import NOTHING_HIDDEN
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -140,6 +141,7 @@ class ClientRun(Run[R]):
         if end.blob:
             end = cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
         if end.status == "completed":
+            whole(end.value, self.id, "its result")
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
         raise end_error(end, self._spec)
 
@@ -182,8 +184,11 @@ class ClientRun(Run[R]):
         if found is None:
             await self._row()
             return None
-        value, blob = found
-        return var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
+        return var.shape.decode(await self._shown(var, *found))
+
+    async def _shown(self, var: RunVar[Any], value: bytes, blob: str) -> bytes:
+        data = await self._client.store.get_blob(blob) if blob else value
+        return whole(data, self.id, f"its value {var.name}")
 
     async def watch(self, var: RunVar[T]) -> AsyncIterator[T]:
         """A value that the run exposes: now, then the newest after each change, until the run ends."""
@@ -191,7 +196,7 @@ class ClientRun(Run[R]):
             raise NotAllowedHere(f"run.watch({var!r}) in a workflow: wait for a signal or a child instead")
         async with self._client.watches.values(self.id, _checked("watch", var).name) as shown:
             async for value, blob in shown:
-                yield var.shape.decode(await self._client.store.get_blob(blob) if blob else value)
+                yield var.shape.decode(await self._shown(var, value, blob))
 
     async def cancel(self, reason: str = "") -> None:
         """Cancels the run. Does nothing if it was already cancelled."""
@@ -207,6 +212,12 @@ class ClientRun(Run[R]):
         gone = await deletion.delete(self._client, self.id)
         self._end, self._is_expected = None, False
         return gone
+
+    async def redact(self, *paths: str, reason: str = "", dry_run: bool = False) -> RedactionResult:
+        """Takes values out of the ended run for good. Returns what else has them."""
+        found = await run_redaction.redact(self._client, self.id, paths, reason, dry_run=dry_run)
+        self._end = None
+        return found
 
     async def pause(self, reason: str = "") -> None:
         """Pauses the run until it is resumed."""

@@ -8,8 +8,10 @@ from holdfast.authoring.handle import Run
 from holdfast.authoring.machine.undo_plan import SUFFIX, Left
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.workflows import Call
+from holdfast.client.operator_acts import check_whole
 from holdfast.client.start_options import StartOptions
 from holdfast.core import events as e
+from holdfast.core.fold import fold
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, RunNotFound, UnknownWorkflow
 from holdfast.ports.runs import RunRow
@@ -46,6 +48,7 @@ async def compensate(client: Client, run_id: str, *, by_hand: bool = False) -> R
 
 async def _left(client: Client, row: RunRow) -> list[Left]:
     turns = decode_rows((await client.store.read({row.no: 1}))[row.no])
+    check_whole(fold(row.id, turns), "undone by hand")
     asked: dict[str, e.StepScheduled] = {}
     done: dict[str, e.StepCompleted] = {}
     for turn in turns:

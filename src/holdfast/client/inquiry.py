@@ -21,6 +21,7 @@ from holdfast.core.acceptance import update_refusal
 from holdfast.core.commands import carry
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.ids import check_id
+from holdfast.core.redacted import whole
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import trace_now
 from holdfast.errors import (
@@ -154,7 +155,7 @@ class Inquiry:
         """The answer as JSON. Raises if the question was refused or never answered."""
         data = await self._client.store.get_blob(answer.blob) if answer.blob else answer.value
         if answer.outcome == "answered":
-            return data
+            return whole(data, self._run, f"the answer to update {self._id}")
         why = str(msgspec.json.decode(data))
         if answer.outcome == "refused":
             raise UpdateRefused(why, run_id=self._run, update=self._name, id=self._id)

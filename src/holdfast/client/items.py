@@ -16,6 +16,7 @@ from holdfast.authoring.batch.batch_plan import CHUNKS, INDEX, Chunk, Plan, inde
 from holdfast.client.client_run import end_error
 from holdfast.core import events as e
 from holdfast.core.plurals import counted
+from holdfast.core.redacted import is_redacted, redacted
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row
@@ -39,7 +40,8 @@ ROWS = 10
 @dataclass(frozen=True, slots=True)
 class Item(Generic[R]):
     """One input of a batch and its outcome. `result` is its value if it completed; `error` is its error if it did not:
-    an exception its workflow declares, `RunFailed` or `RunCancelled`. `run` is the id of its own run."""
+    an exception its workflow declares, `RunFailed` or `RunCancelled`; `RunRedacted` if its result was redacted. `run`
+    is the id of its own run."""
 
     index: int
     status: Status
@@ -192,6 +194,8 @@ class Items(Generic[R]):
         if end.blob:
             end = cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
         if end.status == "completed":
+            if is_redacted(end.value):
+                return Item(index, Status.COMPLETED, end.run, error=redacted(end.run, "its result"))
             value: Any = self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value)
             return Item(index, Status.COMPLETED, end.run, cast("R", value))
         return Item(index, Status(end.status), end.run, error=end_error(end, self._spec))

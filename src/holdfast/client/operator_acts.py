@@ -16,9 +16,10 @@ from holdfast.core.doing import decode_doing
 from holdfast.core.ids import check_id, check_text
 from holdfast.core.messages import encode_event
 from holdfast.core.passes import last_start, settled_prefix
+from holdfast.core.run import Run
 from holdfast.core.status import Status
 from holdfast.core.trace import trace_now
-from holdfast.errors import Conflict, RunFinished, RunNotFound
+from holdfast.errors import Conflict, RunFinished, RunNotFound, RunRedacted
 from holdfast.ports.inbox import Message
 from holdfast.ports.runs import Made, RunRow
 from holdfast.turn.source import load
@@ -99,7 +100,9 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
     row = await _row(client, run_id)
     if not row.status.is_terminal:
         raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended can be retried")
-    turns = (await load(client.store, row.no, run_id)).turns
+    loaded = await load(client.store, row.no, run_id)
+    check_whole(loaded.run, "retried")
+    turns = loaded.turns
     started = last_start(run_id, turns)
     now = client.store.clock.now()
     chosen = check_id(new_id, "run id") if new_id is not None else f"{run_id[:230]}~{secrets.token_hex(4)}"
@@ -132,6 +135,16 @@ async def retry(client: Access, run_id: str, new_id: str | None) -> str:
     if not isinstance(made, Made):
         raise Conflict(f"id {chosen!r} is in use; choose a different id for the retry of {run_id}")
     return chosen
+
+
+def check_whole(run: Run, verb: str) -> None:
+    """Raises `RunRedacted` for a run from which something was removed."""
+    if run.redacted:
+        raise RunRedacted(
+            f"run {run.id} was redacted, so it cannot be {verb}: what it would take over is gone. Start a new run with "
+            f"the input that it needs: holdfast start {run.workflow}",
+            run_id=run.id,
+        )
 
 
 async def append(client: Access, run_id: str, events: list[e.AnyEvent], *, only: Status) -> bool:

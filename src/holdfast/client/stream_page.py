@@ -14,6 +14,7 @@ import msgspec
 from holdfast.authoring.handle import Part, PartState
 from holdfast.core.checksums import parts_checksum
 from holdfast.core.payload import Shape
+from holdfast.core.redacted import whole
 from holdfast.errors import CorruptJournal
 from holdfast.ports.parts import StoredParts, StreamPage, unpack
 
@@ -55,6 +56,7 @@ class SharedPage:
         found = self._decoded.get(place)
         if found is None:
             decode = shape.decode
+            whole(self.page.rows[number].packed, self._run, f"stream {self._name}")
             found = [Part(decode(x.value), x.step, x.attempt, x.offset, x.state) for x in self.raw(number)]
             if all(type(part.value) in _SHARED for part in found):
                 self._decoded[place] = found

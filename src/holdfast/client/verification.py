@@ -145,9 +145,11 @@ def _told_by(message: StoredMessage) -> tuple[str, ...]:
 
 async def _of_input(store: Store, row: RunRow, loaded: Loaded) -> list[str]:
     """Checks the hash of the arguments, as far as they are known: a retry has those of the original, which may have
-    been different when it began."""
+    been different when it began, and a run that was redacted has none."""
     started = loaded.turns[0].events[0] if loaded.turns and loaded.turns[0].events else None
     if not isinstance(started, e.Started) or loaded.run.origin != 1 or started.retried_from:
+        return []
+    if loaded.run.redacted and not row.input_hash:
         return []
     data = await store.get_blob(started.blob) if started.blob else bytes(started.value)
     whole = hash_of(canonical(data))  # as the first stores had it

@@ -12,6 +12,7 @@ from holdfast.core.doing import one_line
 from holdfast.core.durations import format_duration
 from holdfast.core.event import Carrier
 from holdfast.core.failure import Failure
+from holdfast.core.redacted import Redacted
 
 LENGTH = 500
 """Maximum characters of an error, a reason, a list or a value."""
@@ -20,7 +21,7 @@ Kind: TypeAlias = Literal[
     "started", "compacted", "adopted", "claimed", "taken over", "released", "step", "sleep", "signal", "topic",
     "update", "child", "received", "sent", "settled", "exposed", "streamed", "patched", "entered", "kept", "cancel",
     "deadline", "paused", "resumed", "retry", "pass", "continued", "ended", "dropped", "asked", "answered",
-    "attributes", "predecessor", "given",
+    "attributes", "predecessor", "given", "redacted",
 ]  # fmt: skip
 Outcome: TypeAlias = Literal[
     "", "open", "not begun", "completed", "failed", "cancelled", "cut off", "abandoned", "left", "woke", "received",
@@ -131,6 +132,12 @@ def shortened(text: str) -> str:
 def error_text(failure: Failure) -> str:
     """A failure on one line."""
     return shortened(f"{failure.type}: {failure.message}")
+
+
+def redacted_text(event: Redacted) -> str:
+    """What was removed from a run, when and why."""
+    why = f" ({event.reason})" if event.reason else ""
+    return shortened(f"{', '.join(event.paths)}{why}, at {event.at:%Y-%m-%d %H:%M} UTC")
 
 
 def payload_text(event: Carrier) -> str:

@@ -56,6 +56,7 @@ from holdfast.core.outputs import (
     WaitEnded,
     WaitStarted,
 )
+from holdfast.core.redacted import Redacted
 
 __all__ = [
     "INPUTS",
@@ -100,6 +101,7 @@ __all__ = [
     "PauseReason",
     "Paused",
     "PredecessorEnded",
+    "Redacted",
     "Released",
     "Resumed",
     "RetryPlanned",
@@ -349,6 +351,7 @@ Input: TypeAlias = (
     | Paused
     | Resumed
     | MessageDropped
+    | Redacted
 )
 Fact: TypeAlias = (
     StepScheduled

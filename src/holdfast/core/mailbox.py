@@ -22,6 +22,7 @@ class Mailbox(msgspec.Struct, omit_defaults=True, gc=False):
     latest: datetime | None = None  # see `Started`
     most: int = 0
     given: int = 0  # inputs that came after the first
+    redacted: tuple[e.Redacted, ...] = ()  # what was removed after its end
 
     def forget_taken(self) -> None:
         """Keeps only those unanswered updates that no wait has taken."""
@@ -46,6 +47,11 @@ def dropped(box: Mailbox, event: e.MessageDropped, at: datetime) -> None:
 def preceded(box: Mailbox, event: e.PredecessorEnded, at: datetime) -> None:
     """A run that had to end first has ended."""
     box.after = tuple(run for run in box.after if run != event.run)
+
+
+def redacted(box: Mailbox, event: e.Redacted, at: datetime) -> None:
+    """A person removed values from it."""
+    box.redacted = (*box.redacted, event)
 
 
 def given(box: Mailbox, event: e.InputGiven, at: datetime) -> None:

@@ -28,7 +28,8 @@ _STARTS: Final = b"secrets"
 class Redaction:
     """Replaces some secrets by the mark. Without secrets it changes nothing, and is false."""
 
-    def __init__(self, secrets: Iterable[Any] = ()) -> None:
+    def __init__(self, secrets: Iterable[Any] = (), mark: str = HIDDEN) -> None:
+        self._mark = mark
         self._alone = frozenset(_leaves(secrets))
         spelt = {form for text in self._alone if len(text) >= SHORTEST for form in _spellings(text)}
         within = sorted(spelt, key=lambda text: (-len(text), text))
@@ -40,12 +41,16 @@ class Redaction:
     def also(self, secrets: Iterable[Any]) -> Redaction:
         """Hides these secrets too."""
         added = [*secrets]
-        return Redaction([*self._alone, *added]) if added else self
+        return Redaction([*self._alone, *added], self._mark) if added else self
 
     def text(self, text: str) -> str:
         if text in self._alone:
-            return HIDDEN
-        return text if self._within is None else self._within.sub(HIDDEN, text)
+            return self._mark
+        return text if self._within is None else self._within.sub(self._mark, text)
+
+    def is_in(self, text: str) -> bool:
+        """Whether one of those that are hidden inside other text is in this one."""
+        return self._within is not None and self._within.search(text) is not None
 
     def value(self, value: Any) -> Any:
         """A JSON value without them, however deep."""
@@ -55,7 +60,7 @@ class Redaction:
             return [self.value(item) for item in value]
         if is_dict(value):
             return {key: self.value(item) for key, item in value.items()}
-        return HIDDEN if _scalar(value) in self._alone else value
+        return self._mark if _scalar(value) in self._alone else value
 
     def failure(self, failure: Failure) -> Failure:
         if not self:

@@ -371,6 +371,7 @@ _HANDLERS: dict[type[Any], Callable[[Run, Any, datetime], None]] = {
     e.Answered: mailbox.answered,
     e.AttributesSet: mailbox.attributes_set,
     e.MessageDropped: mailbox.dropped,
+    e.Redacted: mailbox.redacted,
     e.ChildStarted: _child,
     e.ChildEnded: _child_ended,
     e.PredecessorEnded: mailbox.preceded,

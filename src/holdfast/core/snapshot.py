@@ -116,6 +116,12 @@ def _condensed(run: Run, turns: Iterable[Turn]) -> tuple[list[Turn], bool]:
     return kept, begins_anew
 
 
+def rewritten(run: Run, turns: list[Turn]) -> tuple[Past, dict[str, bytes]]:
+    """A past of this fold and these condensed turns, which stood in another one, and its blobs."""
+    segment, data = _packed(turns)
+    return Past(folded(run), (segment,), FORMAT), {segment.blob: data}
+
+
 def _left_by(run: Run) -> Iterator[e.ChildStarted]:
     """The children that earlier passes of the run left behind, as far as a cancel needs to know them."""
     for child, name in run.left.items():

@@ -28,6 +28,7 @@ from holdfast.core.entry import (
     error_text,
     list_text,
     payload_text,
+    redacted_text,
     rest_text,
     shortened,
 )
@@ -137,6 +138,8 @@ class Timeline:
                 self._note("given", event.into, detail=payload_text(event))
             case e.PredecessorEnded():
                 self._note("predecessor", run=event.run)
+            case e.Redacted():
+                self._note("redacted", actor=event.actor, detail=redacted_text(event))
             case _:
                 self._take_whole(event)
 
@@ -202,14 +205,8 @@ class Timeline:
     def _start(self, event: e.Started) -> None:
         detail = f"retry of {event.retried_from}" if event.retried_from else ""
         detail = f"begins after the end of run {list_text(event.after)}" if event.after else detail
-        self._note(
-            "started",
-            event.workflow,
-            until=event.available_at,
-            run=event.parent,
-            actor=event.actor,
-            detail=detail,
-        )
+        until, by = event.available_at, event.actor
+        self._note("started", event.workflow, until=until, run=event.parent, actor=by, detail=detail)
 
     def _take_end(self, event: e.Terminal) -> None:
         match event:

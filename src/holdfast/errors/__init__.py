@@ -19,8 +19,9 @@
     │   ├── NotDecodable              stored bytes do not fit the annotation
     │   └── PayloadTooLarge
     ├── Conflict                      the id or key belongs to something else
-    │   └── RunOpen                   a run that has not ended cannot be deleted
+    │   └── RunOpen                   a run that has not ended cannot be deleted or redacted
     ├── RunNotFound · ScheduleNotFound · LimitNotFound · UnknownWorkflow · BlobNotFound
+    ├── RunRedacted                   what was asked for was redacted, or needs what was
     ├── RunFinished                   a signal, cancel or pause for a run that has ended
     ├── StreamFull                    more parts of a stream wait to be written than are kept
     ├── UpdateRefused                 a run refused an update; handlers raise it to refuse
@@ -79,6 +80,7 @@ from holdfast.errors.run import (
     RunNotFound,
     RunOpen,
     RunPaused,
+    RunRedacted,
     ScheduleNotFound,
     StepFailed,
     StepLimitExceeded,
@@ -179,6 +181,7 @@ __all__ = [
     "RunNotFound",
     "RunOpen",
     "RunPaused",
+    "RunRedacted",
     "ScheduleNotFound",
     "SplitFailed",
     "StateFailed",

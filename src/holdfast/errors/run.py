@@ -14,12 +14,20 @@ class Conflict(HoldfastError):
 
 
 class RunOpen(Conflict):
-    """A run, or one in its tree, has not ended, so it was not deleted. `run_id` is the open run."""
+    """A run, or one in its tree, has not ended, so it was neither deleted nor redacted. `run_id` is the open run."""
 
     def __init__(self, message: str, *, run_id: str, status: str) -> None:
         super().__init__(message)
         self.run_id = run_id
         self.status = status
+
+
+class RunRedacted(HoldfastError):
+    """A value of the run was redacted: it cannot be read, and the run cannot be retried or replayed."""
+
+    def __init__(self, message: str, *, run_id: str) -> None:
+        super().__init__(message)
+        self.run_id = run_id
 
 
 class RunNotFound(HoldfastError):

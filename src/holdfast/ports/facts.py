@@ -11,6 +11,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from holdfast.ports.removals import RunDeleted as RunDeleted  # noqa: PLC0414 - they belong to the union
+from holdfast.ports.removals import RunRedacted as RunRedacted  # noqa: PLC0414
+
 
 class _Fact(msgspec.Struct, frozen=True):
     """Something that happened."""
@@ -133,14 +136,6 @@ class RunCompacted(_Fact, frozen=True):
 
     run: str
     rows: int
-
-
-class RunDeleted(_Fact, frozen=True):
-    """A client of this process deleted an ended run with its whole tree of `runs`, in the name of `actor`."""
-
-    run: str
-    runs: int
-    actor: str
 
 
 class BodyLeftBehind(_Fact, frozen=True):
@@ -391,10 +386,10 @@ class HookFailed(_Fact, frozen=True):
 Fact: TypeAlias = (
     RunStarted | RunClaimed | RunTakenOver | RunBegan | RunParked | RunReleased | RunEnded | RunFailed
     | RunPaused | RunQuarantined | RunFenced | RunDropped | RunPutOff | RunStray | RunFound | RunDiverged
-    | RunCompacted | RunDeleted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted | StepCompleted
-    | AttemptFailed | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable | CheckpointFailed
-    | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | WorkerStarted | WorkerStopped | WorkerLate
-    | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked | ProcessStopped
-    | GrantsLost | GrantsBack | Trouble | HookFailed
+    | RunCompacted | RunDeleted | RunRedacted | BodyLeftBehind | SignalLost | MessageDamaged | StepStarted
+    | StepCompleted | AttemptFailed | StepStopped | TurnsCommitted | TurnsGivenUp | StoreUnreachable | StoreReachable
+    | CheckpointFailed | CheckpointWorks | NoticesLost | StoreTrouble | StoreLogGrew | WorkerStarted | WorkerStopped
+    | WorkerLate | WorkerTwin | FlowServed | RunsFreed | Swept | HeartbeatFailed | LeaseLost | LoopBlocked
+    | ProcessStopped | GrantsLost | GrantsBack | Trouble | HookFailed
 )  # fmt: skip
 """Something that happened: one of the classes of `holdfast.facts`. Match those you need, and ignore the rest."""

@@ -10,6 +10,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from holdfast.ports.contents import Contents
+from holdfast.ports.rewritten import Rewritten
 
 
 class Expired(msgspec.Struct, frozen=True, gc=False):
@@ -94,6 +95,18 @@ class Upkeep(Protocol):
         goes. A blob that loses a reference begins its grace.
 
         Afterwards the ids are free: the same id starts a new run, and a message to it finds no run.
+        """
+        ...
+
+    async def rewrite(self, rewritten: Rewritten) -> bool:
+        """Puts this in the place of what is kept of an ended run, in one transaction: rows, attributes, messages,
+        shown values, answers, parts of streams, and references. The snapshot and the unique value of the run go, and so
+        does the hash of its input: an id that is started again gives this run, whatever the input.
+
+        Fenced by the newest row: False, and no trace, unless the run has ended, its newest row has the checksum
+        `after`, its journal has the rows of these ordinals and no others, and its last message has this number.
+        Ordinals, epochs, times and seqs stay, so that readers continue from where they are. A blob that loses a
+        reference begins its grace. Nothing of what was there is left where the store can overwrite it.
         """
         ...
 

@@ -20,7 +20,7 @@ from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.specs import Settings, WorkflowSpec
 from holdfast.core.turn import Turn
-from holdfast.errors import BlobNotFound, Diverged
+from holdfast.errors import BlobNotFound, Diverged, RunRedacted
 from holdfast.turn.history import Loaded
 from holdfast.turn.payloads import blobs_wanted, inline
 
@@ -63,6 +63,11 @@ class Replay:
     )
 
     def __init__(self, loaded: Loaded, registry: Registry, settings: Settings) -> None:
+        if loaded.run.redacted:
+            raise RunRedacted(
+                f"run {loaded.run.id} was redacted: its journal is not what its code asked for, so it does not replay",
+                run_id=loaded.run.id,
+            )
         self._loaded = loaded
         self._registry = registry
         self._settings = settings

@@ -116,6 +116,14 @@ class ReplaceBody(Body, frozen=True):
     reason: str = ""
 
 
+class RedactBody(Body, frozen=True):
+    """Paths of values to take out of an ended run, and why. `dry_run` only says what would change."""
+
+    paths: list[str]
+    reason: str = ""
+    dry_run: bool = False
+
+
 class RetryBody(Body, frozen=True):
     """The id of the new run."""
 
@@ -232,6 +240,16 @@ async def delete(call: Call) -> dict[str, Any]:
     gone = await run.delete()
     audited(call.who.name, "delete", call.id, counted(gone, "run"))
     return {"deleted": call.id, "runs": gone}
+
+
+async def redact(call: Call) -> dict[str, Any]:
+    """`POST runs/{id}/redact`."""
+    given = call.given(RedactBody)
+    run, _ = await _found(call)
+    found = await run.redact(*given.paths, reason=given.reason, dry_run=given.dry_run)
+    if not given.dry_run:
+        audited(call.who.name, "redact", call.id, counted(len(found.changed), "place"))
+    return {"redaction": msgspec.to_builtins(found), "run": run_json(await run.view())}
 
 
 async def pause(call: Call) -> dict[str, Any]:

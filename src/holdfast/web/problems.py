@@ -21,6 +21,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.LimitNotFound, 404),
     (errors.Conflict, 409),
     (errors.RunFinished, 409),
+    (errors.RunRedacted, 409),
     (errors.UpdateRefused, 409),
     (errors.UpdateTimeout, 504),
     (errors.NotAllowedHere, 409),

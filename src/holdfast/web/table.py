@@ -27,7 +27,7 @@ from holdfast.web.tokens import Role
 
 SSE = "text/event-stream"
 RUN = ("run",)
-DETAIL = ("run", "input", "result", "exposed", "failure", "retried_from", "is_compacted", "problems")
+DETAIL = ("run", "input", "result", "exposed", "failure", "retried_from", "is_compacted", "redacted", "problems")
 STORY = (*DETAIL, "timeline", "omitted", "holders", "crashes", "children", "children_next", "machine", "seq", "streams")
 
 
@@ -90,6 +90,8 @@ ROUTES: tuple[Route, ...] = (
     _act("runs/{id}/kill", acts.kill, "End it at once.", acts.ReasonBody, role="admin", answer=("run", "remark")),
     _act("runs/{id}", acts.delete, "Delete an ended run with its tree.", acts.EmptyBody, role="admin",
          answer=("deleted", "runs"), method="DELETE"),
+    _act("runs/{id}/redact", acts.redact, "Take values out of an ended run.", acts.RedactBody, role="admin",
+         answer=("redaction", "run")),
     _act("runs/{id}/pause", acts.pause, "Pause it.", acts.ReasonBody, answer=("run", "remark")),
     _act("runs/{id}/resume", acts.resume, "Resume it.", acts.EmptyBody, answer=("run", "remark")),
     _get("runs/{id}/messages", acts.messages, "Messages it has not taken.", answer=("messages",)),

@@ -28,7 +28,7 @@ TAGS = {
     e.SignalReceived: "signal", e.TopicReceived: "topic", e.ChildEnded: "child_ended", e.CancelRequested: "cancel",
     e.DeadlineReached: "deadline", e.PassStarted: "pass", e.Paused: "paused", e.Resumed: "resumed",
     e.MessageDropped: "dropped", e.PredecessorEnded: "predecessor",
-    e.InputGiven: "input",
+    e.InputGiven: "input", e.Redacted: "redacted",
     e.StepScheduled: "step", e.StepAbandoned: "abandoned", e.SleepStarted: "sleep", e.WaitStarted: "wait",
     e.WaitEnded: "wait_ended", e.ChildStarted: "child", e.MessageSent: "sent", e.Exposed: "exposed",
     e.Streamed: "streamed",

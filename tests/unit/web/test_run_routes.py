@@ -281,6 +281,34 @@ async def test_a_run_is_deleted_when_it_is_over(api: Api, caplog: pytest.LogCapt
     assert said == [("admin", "start"), ("admin", "delete")]
 
 
+async def test_values_are_redacted_when_a_run_is_over(api: Api, caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: an admin takes a value out of an ended run; the answer says where it was, the detail and the audit log
+    say who did it, without the value; an open run, a wrong path and a retry of what is gone are typed problems."""
+    caplog.set_level(logging.INFO, "holdfast.audit")
+    await started(api, "hello", "r", name="bob@example.org")
+    path, body = "/api/v1/runs/r/redact", {"paths": ["input.name"], "reason": "bob@example.org asked"}
+    refused = await api.ask("POST", path, body)
+    assert (refused.status_code, refused.json()["error"]) == (409, "RunOpen")
+    await api.work("r")
+    assert (await api.ask("POST", path, body, role="operate")).status_code == 403
+    wrong = await api.ask("POST", path, {"paths": ["input.nam"]})
+    assert (wrong.status_code, "Did you mean input.name" in wrong.json()["detail"]) == (422, True)
+    dry = await api.post("runs/r/redact", {**body, "dry_run": True})
+    assert (await api.get("runs/r"))["redacted"] == []
+    done = (await api.post("runs/r/redact", body))["redaction"]
+    assert (
+        done["changed"] == dry["redaction"]["changed"] == ["input", "steps.greet.input", "steps.greet.result", "result"]
+    )
+    shown = await api.ask("GET", "/api/v1/runs/r/story")
+    assert "bob@" not in shown.text
+    assert "(by admin)" in shown.json()["redacted"][0]
+    again = await api.ask("POST", "/api/v1/runs/r/retry", {})
+    assert (again.status_code, again.json()["error"]) == (409, "RunRedacted")
+    said = [(record.__dict__["actor"], record.__dict__["verb"]) for record in caplog.records]
+    assert said == [("admin", "start"), ("admin", "redact")]
+    assert "bob@" not in caplog.text
+
+
 async def test_publish_names_who_was_woken(api: Api) -> None:
     await started(api, "payment", "p")
     await api.until_waiting("p", "waiting for topic paid")

@@ -142,6 +142,8 @@ export interface Story {
   failure: Failure | null;
   retried_from: string;
   is_compacted: boolean;
+  /** What was redacted, when, why and by whom. */
+  redacted: string[];
   problems: string[];
   timeline: Entry[];
   omitted: number;

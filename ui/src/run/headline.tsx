@@ -144,6 +144,11 @@ export function Facts({ story }: { story: Story }) {
           </a>
         </span>
       )}
+      {story.redacted?.map((said) => (
+        <span>
+          redacted <b class="text">{plain(said)}</b>
+        </span>
+      ))}
       {shownBy(story).map(([name, value]) => (
         <span>
           {plain(name)} <b class="text">{shown(value)}</b>

@@ -58,7 +58,7 @@ export interface Chart {
 
 const LASTING = new Set(['step', 'sleep', 'signal', 'topic', 'update', 'child', 'paused']);
 /** Moments worth a mark; the rest is bookkeeping that the journal shows. */
-const TOLD = new Set(['received', 'cancel', 'deadline', 'resumed', 'retry', 'pass', 'continued', 'adopted', 'dropped', 'entered', 'patched', 'exposed', 'sent', 'settled', 'kept', 'asked', 'answered', 'streamed']);
+const TOLD = new Set(['received', 'cancel', 'deadline', 'resumed', 'retry', 'pass', 'continued', 'adopted', 'dropped', 'entered', 'patched', 'exposed', 'sent', 'settled', 'kept', 'asked', 'answered', 'streamed', 'redacted']);
 
 const HUES = 5;
 

@@ -29,6 +29,7 @@ from holdfast.ports.condition import Condition, Diagnosable, FindsDamage
 from holdfast.ports.inbox import Delivery, Message, Publication
 from holdfast.ports.journal import Answer, Commit, Verdict
 from holdfast.ports.leases import TakeOver, WorkerRow
+from holdfast.ports.rewritten import Rewritten
 from holdfast.ports.runs import Creation, NewRun
 from holdfast.ports.schedules import Move, Moving
 from holdfast.ports.store import Store
@@ -227,6 +228,12 @@ class _HousedStore:
     ) -> bool:
         """See `ports.journal`."""
         return await self._inner.put_snapshot(run, snapshot, dict(await self._stubs(blobs.items())), references)
+
+    async def rewrite(self, rewritten: Rewritten) -> bool:
+        """See `ports.upkeep`."""
+        blobs = dict(await self._stubs(rewritten.blobs.items()))
+        segments = dict(await self._stubs(rewritten.segments.items()))
+        return await self._inner.rewrite(msgspec.structs.replace(rewritten, blobs=blobs, segments=segments))
 
     async def put_blob(self, data: BlobData, *, kind: BlobKind = "payload") -> str:
         """See `ports.blobs`."""

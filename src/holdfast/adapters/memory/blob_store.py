@@ -10,6 +10,7 @@ from hashlib import sha256
 from holdfast.adapters.memory import upkeep
 from holdfast.adapters.memory.access import Access
 from holdfast.adapters.memory.blobs import keep_blobs
+from holdfast.adapters.memory.rewrite import rewrite
 from holdfast.adapters.memory.run_list import cursor, position
 from holdfast.adapters.memory.tables import Blob, Duty
 from holdfast.core.snapshot import Snapshot
@@ -17,6 +18,7 @@ from holdfast.core.turn import Row
 from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, not_in_store
 from holdfast.ports.contents import Contents
+from holdfast.ports.rewritten import Rewritten
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
 __all__ = ["Keeping"]
@@ -131,6 +133,11 @@ class Keeping(Access):
                     one = upkeep.remove_tree(write, tree)
                     removed = Removed(removed.trees + 1, removed.runs + one.runs, removed.rows + one.rows)
         return removed
+
+    async def rewrite(self, rewritten: Rewritten) -> bool:
+        """See `ports.upkeep`."""
+        with self._writing() as write:
+            return rewrite(write, rewritten)
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
         """See `ports.upkeep`."""

@@ -24,6 +24,7 @@ from holdfast.errors import CorruptJournal
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub, held_by, not_in_store
 from holdfast.ports.contents import Contents, StoredMessage, StoredValue
 from holdfast.ports.parts import StoredSpan
+from holdfast.ports.rewritten import Rewritten
 from holdfast.ports.updates import StoredAnswer
 from holdfast.ports.upkeep import Collected, Expired, LargeRun, Part, Removed, Space
 
@@ -151,6 +152,13 @@ class Keeping(Access):
             ((gone, of_journal),) = await self._keep(sql.REMOVE_TREE, self._moments.wall(), root, limit)
             trees, runs, rows = trees + bool(gone), runs + gone, rows + of_journal
         return Removed(trees, runs, rows)
+
+    async def rewrite(self, rewritten: Rewritten) -> bool:
+        """See `ports.upkeep`."""
+        many = wire.encoded_json(wire.rewritten(rewritten))
+        values = (rewritten.no, rewritten.after, rewritten.inbox_last, many)
+        ((was_taken,),) = await self._keep(sql.REWRITE, self._moments.wall(), *values)
+        return bool(was_taken)
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
         """See `ports.upkeep`."""

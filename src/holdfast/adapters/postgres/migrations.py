@@ -61,6 +61,7 @@ def migrations() -> tuple[Migration, ...]:
                 *_texts("0004_pre_queues.sql", "0004_pre_successions.sql"),
             )
         ),
+        Migration(_texts("0005_pre_redaction.sql")),
     )
 
 

@@ -31,6 +31,8 @@ SELECT {s}.compact(
     %b::text::jsonb)
 """
 
+REWRITE = "SELECT {s}.rewrite(%b::bigint, %b::bigint, %b::bytea, %b::bigint, %b::text::jsonb)"
+
 REPLACE_MESSAGE = "SELECT {s}.replace_message(%b::bigint, %b::text::jsonb, %b::bigint)"
 # contents: what is kept of a run, in one answer and of one moment. Bytes are in base64.
 CONTENTS = """

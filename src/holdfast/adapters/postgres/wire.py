@@ -23,6 +23,7 @@ from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, Stub, held_by
 from holdfast.ports.inbox import Message, Publication
 from holdfast.ports.journal import Commit, Exposure
+from holdfast.ports.rewritten import Rewritten
 from holdfast.ports.row import row_after
 from holdfast.ports.runs import Joining, NewRun
 from holdfast.ports.updates import UpdateAnswer
@@ -296,6 +297,22 @@ def blobs(many: Iterable[tuple[str, BlobData]]) -> list[tuple[str, bytes | None,
         else (name, bytes(data), len(data), held_by(data), isinstance(data, DefinitionBytes))
         for name, data in many
     ]
+
+
+def rewritten(new: Rewritten) -> dict[str, Any]:
+    """What stands in the place of a run's contents, as the function `rewrite` takes it."""
+    refers = {name for kind, _, name in new.references if kind == "value"}
+    return {
+        "rows": [(row.ordinal, row.format, row.checksum, row.body) for row in new.rows],
+        "attributes": new.attributes,
+        "messages": [(message.no, message.body, message.checksum) for message in new.messages],
+        "shown": [(x.name, x.value, x.blob, x.checksum, x.name in refers) for x in new.shown],
+        "answers": [(x.message, x.asked, x.value, x.blob, x.checksum) for x in new.answers],
+        "parts": [(name, part.first, part.packed, part.checksum) for name, part in new.parts],
+        "references": [(*source, names) for source, names in new.references.items()],
+        "blobs": blobs(new.blobs.items()),
+        "segments": blobs(new.segments.items()),
+    }
 
 
 def _shown(run: str, shown: Exposure) -> tuple[Any, ...]:

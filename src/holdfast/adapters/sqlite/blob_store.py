@@ -19,11 +19,13 @@ from holdfast.adapters.sqlite import upkeep_statements as sql
 from holdfast.adapters.sqlite.access import Access
 from holdfast.adapters.sqlite.blobs import held, keep_blobs, kind_of, known, read_blobs
 from holdfast.adapters.sqlite.connections import fetch
+from holdfast.adapters.sqlite.rewrite import Rewrite
 from holdfast.core.instants import earlier, span_micros
 from holdfast.core.snapshot import Snapshot
 from holdfast.core.turn import Row, micros
 from holdfast.ports.blobs import BlobData, BlobKind, Mark, Stub
 from holdfast.ports.contents import Contents
+from holdfast.ports.rewritten import Rewritten
 from holdfast.ports.upkeep import Collected, Expired, Removed, Space
 
 T = TypeVar("T")
@@ -129,6 +131,10 @@ class Keeping(Access):
             one = await self._write(upkeep.RemoveTree(root, span_micros(keep), is_asked), is_large=True)
             trees, runs, rows = trees + one.trees, runs + one.runs, rows + one.rows
         return Removed(trees, runs, rows)
+
+    async def rewrite(self, rewritten: Rewritten) -> bool:
+        """See `ports.upkeep`."""
+        return await self._write(Rewrite(rewritten), is_large=True)
 
     async def collect(self, grace: timedelta, *, limit: int = 1000, is_dry: bool = False) -> Collected:
         """See `ports.upkeep`."""

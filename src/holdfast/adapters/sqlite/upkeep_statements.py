@@ -32,6 +32,24 @@ WHERE inbox.run = ? AND consumed_ordinal <= ? AND body <> x''
 """
 FORGET_BODY = "UPDATE inbox SET body = x'', checksum = ? WHERE run = ? AND no = ?"
 
+# -- rewriting an ended run, fenced by its newest row and its last message. Locks all that is kept of it. --------------
+
+IS_AS_READ = """
+SELECT no FROM runs WHERE no = ?1 AND ended_at IS NOT NULL AND inbox_last = ?3
+    AND ?2 = (SELECT checksum FROM events WHERE run = ?1 AND ordinal = next_ordinal - 1)
+"""
+ORDINALS = "SELECT ordinal FROM events WHERE run = ? ORDER BY ordinal"
+REWRITE_ROW = "UPDATE events SET format = ?, checksum = ?, body = ? WHERE run = ? AND ordinal = ?"
+FORGET_INPUT_HASH = "UPDATE runs SET input_hash = '' WHERE no = ?"
+REWRITE_ATTRIBUTE = "UPDATE attributes SET value = ? WHERE run = ? AND name = ?"
+REWRITE_MESSAGE = "UPDATE inbox SET body = ?, checksum = ? WHERE run = ? AND no = ?"
+REWRITE_VALUE = "UPDATE exposed SET value = ?, blob = ?, checksum = ?, refers = ? WHERE run = ? AND name = ?"
+REWRITE_ANSWER = "UPDATE answers SET asked = ?, value = ?, blob = ?, checksum = ? WHERE run = ? AND message = ?"
+REWRITE_PARTS = "UPDATE streams SET parts = ?, checksum = ? WHERE run = ? AND name = ? AND first_offset = ?"
+DROP_UNIQUES = "DELETE FROM uniques WHERE run = ?"
+AGE_OF_RUN = "UPDATE blobs SET at = max(at, ?) WHERE name IN (SELECT blob FROM run_blobs WHERE run = ?)"
+FORGET_RUN = "DELETE FROM run_blobs WHERE run = ?"
+
 # -- verifying: what is kept of a run, table by table ------------------------------------------------------------------
 
 KEPT_RUN = "SELECT keep, ready IS NOT NULL FROM runs WHERE no = ?"

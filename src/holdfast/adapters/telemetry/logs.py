@@ -215,6 +215,7 @@ LINES: dict[type[t.Fact], Line] = {
         "diverged", _error, "run %s has ended, but its code is not deterministic: %s", _of("run", "error")
     ),
     t.RunDeleted: Line("deleted", _info, "run %s: deleted with its tree of %d, by %s", _of("run", "runs", "actor")),
+    t.RunRedacted: Line("redacted", _info, "run %s: redacted in %d places, by %s", _of("run", "places", "actor")),
     t.RunCompacted: Line("compacted", _info, "run %s: %d journal rows compacted into one", _of("run", "rows")),
     t.BodyLeftBehind: Line(
         "left behind",

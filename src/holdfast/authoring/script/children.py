@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn, TypeVar
 
 import msgspec
 
-from holdfast.authoring.handle import JournalEvent, Part, Run, RunView, StoredMessage
+from holdfast.authoring.handle import JournalEvent, Part, RedactionResult, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
 from holdfast.authoring.script.channels import Channel, RunVar
 from holdfast.authoring.script.context import require_program
@@ -141,6 +141,9 @@ class ChildRun(Run[R]):
 
     async def delete(self) -> int:
         self._refuse("delete")
+
+    async def redact(self, *paths: str, reason: str = "", dry_run: bool = False) -> RedactionResult:
+        self._refuse("redact")
 
     async def pause(self, reason: str = "") -> None:
         self._refuse("pause")

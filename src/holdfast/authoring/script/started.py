@@ -19,6 +19,7 @@ from holdfast.authoring.script.verdicts import marked, run_error
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
+from holdfast.core.redacted import whole
 from holdfast.errors import InvalidInput, ResultTimeout
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class StartedChildren:
             )
         if outcome.status != "completed":
             raise marked(run_error(outcome, call.spec))
-        value = program.read(call.spec.result, outcome.value)
+        value = program.read(call.spec.result, whole(outcome.value, outcome.run, "its result"))
         if value is UNREADABLE:
             yield from program.loop.outcome_future()
         return value

@@ -131,6 +131,7 @@ def _facts(story: Story) -> list[tuple[str, Part]]:
     return [
         ("workflow", label_of(view)),
         *(("problem", (problem, "red")) for problem in story.problems),
+        ("redacted", "; ".join(story.redacted)),
         ("input", "" if story.input is None else _short(story.input)),
         ("result", _short(story.result) if isinstance(end, e.Completed) else ""),
         *((f"shows {name}", _short(value)) for name, value in story.exposed.items()),

@@ -85,6 +85,7 @@ def run_detail(story: Story) -> dict[str, Any]:
         "failure": failure_object(end.failure) if isinstance(end, e.Failed) else None,
         "retried_from": story.started.retried_from if story.started is not None else "",
         "is_compacted": story.is_compacted,
+        "redacted": story.redacted,
         "problems": story.problems,
         "limits": story.limits,
     }

@@ -17,6 +17,7 @@ from holdfast.client.inspect.deadlocks import queue_waits_of
 from holdfast.client.inspect.limits import waits_of
 from holdfast.client.inspect.lookup import find_run
 from holdfast.core import events as e
+from holdfast.core.entry import redacted_text
 from holdfast.core.failure import Failure
 from holdfast.core.holders import Crash, Holder, holders
 from holdfast.core.redaction import HIDDEN, Redaction
@@ -71,6 +72,12 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     def holders(self) -> tuple[list[Holder], list[Crash]]:
         """The workers that held it, with every crash."""
         return holders(self.turns, is_held=self.view.is_held)
+
+    @property
+    def redacted(self) -> list[str]:
+        """What was redacted, when and by whom."""
+        said = [event for turn in self.turns[-1:] for event in turn.events if isinstance(event, e.Redacted)]
+        return [redacted_text(event) + (f" (by {event.actor})" if event.actor else "") for event in said]
 
     @property
     def failures(self) -> list[tuple[str, Failure]]:

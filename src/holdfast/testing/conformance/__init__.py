@@ -52,6 +52,7 @@ from holdfast.testing.conformance.queue_load import QueueLoadSuite  # noqa: E402
 from holdfast.testing.conformance.queue_shares import QueueSharesSuite  # noqa: E402
 from holdfast.testing.conformance.queues import QueuesSuite  # noqa: E402
 from holdfast.testing.conformance.receipts import ReceiptsSuite  # noqa: E402
+from holdfast.testing.conformance.redaction import RedactionSuite  # noqa: E402
 from holdfast.testing.conformance.references import ReferencesSuite  # noqa: E402
 from holdfast.testing.conformance.runs import RunsSuite  # noqa: E402
 from holdfast.testing.conformance.schedules import SchedulesSuite  # noqa: E402
@@ -92,6 +93,7 @@ __all__ = [
     "QueueSharesSuite",
     "QueuesSuite",
     "ReceiptsSuite",
+    "RedactionSuite",
     "ReferencesSuite",
     "RunsSuite",
     "SchedulesSuite",
@@ -145,6 +147,7 @@ class StoreSuite(
     ReferencesSuite,
     UpkeepSuite,
     DeletionSuite,
+    RedactionSuite,
     HintsSuite,
 ):
     """Everything a store must do. A store with its own database also binds `TransactionsSuite` and `DamageSuite`."""

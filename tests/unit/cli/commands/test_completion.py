@@ -18,7 +18,7 @@ def test_words_are_completed(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_HOLDFAST_COMPLETE", "bash_complete")
     monkeypatch.setenv("COMP_WORDS", "holdfast re")
     monkeypatch.setenv("COMP_CWORD", "1")
-    assert {line.split(",")[1] for line in cli.ok().splitlines()} == {"read", "resume", "retry"}
+    assert {line.split(",")[1] for line in cli.ok().splitlines()} == {"read", "redact", "resume", "retry"}
     monkeypatch.setenv("COMP_WORDS", "holdfast runs --st")
     monkeypatch.setenv("COMP_CWORD", "2")
     assert cli.ok().split() == ["plain,--status"]
