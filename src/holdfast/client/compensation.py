@@ -12,10 +12,10 @@ from holdfast.client.operator_acts import check_whole
 from holdfast.client.start_options import StartOptions
 from holdfast.core import events as e
 from holdfast.core.fold import fold
+from holdfast.core.references import names_of, payload_of
 from holdfast.core.turn import decode_rows
 from holdfast.errors import Conflict, RunNotFound, UnknownWorkflow
 from holdfast.ports.runs import RunRow
-from holdfast.turn.payloads import names_of, payload_of
 
 if TYPE_CHECKING:
     from holdfast.client.client import Client

@@ -31,7 +31,7 @@ from holdfast.core.failure import NO_DATA, Failure
 from holdfast.core.guards import is_dict, is_list
 from holdfast.core.redacted import MARK
 from holdfast.core.redaction import SHORTEST, Redaction
-from holdfast.core.references import BlobRef, references_in
+from holdfast.core.references import BlobRef, names_of, payload_of, references_in
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
 
@@ -212,7 +212,8 @@ class Erasure:
         place = place_of(event) or str(type(event).__struct_config__.tag)
         if (without := self.payload(place, data)) is not data:
             value, blob, refs = carry(without, self.blobs)
-            return {"value": value, "blob": blob, "refs": refs}
+            whole = {"pieces": ()} if isinstance(event, e.StepScheduled) else {}
+            return {"value": value, "blob": blob, "refs": refs, **whole}
         return {"refs": event.refs or references_in(data)}
 
     def _failure(self, place: str, failure: Failure) -> Failure:
@@ -268,7 +269,10 @@ class Erasure:
 
 
 def _payload(event: e.Carrier, blobs: Mapping[str, bytes]) -> bytes:
-    return blobs[event.blob] if event.blob else bytes(event.value)
+    """The payload; null if any of its blobs is missing, which `blobs` says by null."""
+    if any(blobs[name] == b"null" for name in names_of(event)):
+        return b"null"
+    return payload_of(event, blobs)
 
 
 def _words(failure: Failure) -> dict[str, str]:

@@ -8,14 +8,17 @@ message, value, snapshot or blob. Stored data is never searched for references.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Self
 
 import msgspec
 
 from holdfast.core import events as e
 
-__all__ = ["MARK", "BlobRef", "ReferringBytes", "references_in", "references_of", "referred_by", "segment_references"]
+__all__ = [
+    *("MARK", "BlobRef", "ReferringBytes", "names_of", "payload_of"),
+    *("references_in", "references_of", "referred_by", "segment_references"),
+]
 
 MARK = b'"size'
 """Bytes that every payload with a `BlobRef` contains, and few others."""
@@ -81,3 +84,16 @@ def references_of(events: Iterable[e.AnyEvent]) -> tuple[str, ...]:
 def segment_references(segments: Iterable[e.Segment]) -> tuple[str, ...]:
     """The blobs that hold packed turns, and those that the turns refer to."""
     return tuple(dict.fromkeys(name for segment in segments for name in (segment.blob, *segment.names)))
+
+
+def names_of(event: e.Carrier) -> tuple[str, ...]:
+    """The blobs that are the payload of an event, in order; none if it is in the event."""
+    if isinstance(event, e.StepScheduled) and event.pieces:
+        return event.pieces
+    return (event.blob,) if event.blob else ()
+
+
+def payload_of(event: e.Carrier, blobs: Mapping[str, bytes]) -> bytes:
+    """The payload of an event; `blobs` has those it names."""
+    names = names_of(event)
+    return b"".join(blobs[name] for name in names) if names else bytes(event.value)

@@ -10,7 +10,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.payload import MAX_INLINE
-from holdfast.core.references import MARK
+from holdfast.core.references import MARK, names_of
 from holdfast.core.turn import Turn
 
 READ_BY_PROGRAMS = (
@@ -45,19 +45,6 @@ def blobs_named(turns: Iterable[Turn]) -> set[str]:
         if isinstance(fact, e.Carrier)
         for name in names_of(fact)
     }
-
-
-def names_of(event: e.Carrier) -> tuple[str, ...]:
-    """The blobs that are the payload of an event, in order; none if it is in the event."""
-    if isinstance(event, e.StepScheduled) and event.pieces:
-        return event.pieces
-    return (event.blob,) if event.blob else ()
-
-
-def payload_of(event: e.Carrier, blobs: Mapping[str, bytes]) -> bytes:
-    """The payload of an event; `blobs` has those it names."""
-    names = names_of(event)
-    return b"".join(blobs[name] for name in names) if names else bytes(event.value)
 
 
 def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:

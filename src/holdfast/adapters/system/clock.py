@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -20,7 +21,7 @@ class SystemClock:
 
     __slots__ = ()
 
-    now = staticmethod(partial(datetime.now, UTC))
+    now: Callable[[], datetime] = staticmethod(partial(datetime.now, UTC))
     """Wall time in UTC."""
 
     def boot(self) -> tuple[str, float]:

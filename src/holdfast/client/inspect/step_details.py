@@ -13,9 +13,9 @@ from holdfast.client.inspect.story import Story, read_story
 from holdfast.core import events as e
 from holdfast.core.failure import Failure
 from holdfast.core.ids import idempotency_key
+from holdfast.core.references import names_of, payload_of
 from holdfast.core.turn import UNREADABLE
 from holdfast.errors import BlobNotFound, CorruptJournal, InvalidInput
-from holdfast.turn.payloads import names_of, payload_of
 
 
 class StepStory(msgspec.Struct, kw_only=True):
