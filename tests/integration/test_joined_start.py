@@ -250,7 +250,7 @@ async def test_connections_that_cannot_be_joined_are_refused(postgres: World, tm
     connection.execute("CREATE DATABASE elsewhere")
     try:
         with psycopg.connect(DRIVER().removesuffix("postgres") + "elsewhere") as elsewhere_too:
-            await refused(elsewhere_too, r"'elsewhere'.*another one")
+            await refused(elsewhere_too, r"'elsewhere'.*cannot span both")
     finally:
         connection.execute("DROP DATABASE elsewhere WITH (FORCE)")
     connection.autocommit = False
