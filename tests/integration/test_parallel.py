@@ -301,6 +301,7 @@ async def test_each_bounds_its_fan_out(world: World) -> None:
     assert sorted(calls) == list(range(30))
 
 
+@pytest.mark.spec("traps.B4")
 async def test_steps_that_end_together_are_one_turn(world: World) -> None:
     """Promise: what ends at the same moment is committed together, by `each` and by `gather`, also when some fail."""
 
