@@ -327,6 +327,7 @@ async def test_steps_that_end_together_are_one_turn(world: World) -> None:
         run = await app.start(all_of(50))
         assert await run.result("60s") == 49
         assert (await events(run))[-1].ordinal <= 4
+        assert [x.type for x in await events(run)].count("done") == 49, "and the results of the others are kept"
 
 
 async def test_each_stops_at_the_first_failure(world: World) -> None:
