@@ -30,6 +30,7 @@ def test_every_command_has_json_debug_config_and_a_summary(cli: Cli, name: str) 
 def test_commands_are_listed_in_groups(cli: Cli) -> None:
     """Promise: `--help` shows what a newcomer needs first, and each command below the title of its group."""
     shown: dict[str, list[str]] = {}
+    title = ""
     for line in cli.ok("--help").splitlines():
         if line.endswith(":") and not line.startswith(" "):
             title = line.removesuffix(":")

@@ -189,7 +189,7 @@ class DurableLoop(Enterable):
         """Runs at most `limit` callbacks. Returns how much of the limit is left."""
         ready = self._ready
         popleft = ready.popleft
-        handle: ReadyHandle | None = None
+        handle: Any = None
         while ready and limit > 0:
             limit -= 1
             handle = popleft()
