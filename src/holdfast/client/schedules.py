@@ -126,7 +126,7 @@ class ScheduleHandle(Generic[R]):
         slot = await self._add(at, check_id(f"{self.name}@trigger:{mark}", "run of this trigger"))
         if slot.fate == "skipped":
             raise Conflict(
-                f"schedule {self.name}: an earlier run is open, and overlap= says to start no other. Wait for its end, "
+                f"schedule {self.name}: an earlier run is open, and overlap= allows no second one. Wait for its end, "
                 "cancel it, or start the workflow with app.start(…)."
             )
         return ClientRun(self._client, slot.run, self._spec)
@@ -137,7 +137,7 @@ class ScheduleHandle(Generic[R]):
         `InvalidSchedule`, having started none, if there are more slots than `most`.
         """
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_SLOTS:
-            raise InvalidInput(f"most={most!r}: a number of slots from 1 to {MOST_SLOTS:,}")
+            raise InvalidInput(f"most={most!r}: give a number of slots from 1 to {MOST_SLOTS:,}")
         begin, end = kept_instant(since, "since"), kept_instant(until, "until")
         if begin >= end:
             raise InvalidInput(

@@ -180,7 +180,7 @@ async def update(call: Call) -> dict[str, Any]:
     chosen = given.id if given.id is not None else secrets.token_hex(12)
     limit = parse_duration(given.timeout, what="timeout")
     if limit > LONGEST_WAIT:
-        raise InvalidInput(f"timeout={given.timeout!r}: at most 1 m. Ask again with the same id to wait longer.")
+        raise InvalidInput(f"timeout={given.timeout!r}: give at most 1 m. Ask again with the same id to wait longer.")
     audited(call.who.name, "update", call.id, given.name)
     answer = await run.update(Update[Any, Any](given.name), given.value, id=chosen, timeout=limit)
     return {"answer": answer, "id": chosen}

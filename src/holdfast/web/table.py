@@ -107,7 +107,7 @@ ROUTES: tuple[Route, ...] = (
          answer=("batch",), statuses=(201,)),
     _get("workflows", fleet.workflows, "What can be run.", answer=("format", "workflows", "step_retry")),
     _get("workflows/stats", fleet.stats, "Recent outcomes.", "workflow", "version", answer=("ended", "recent")),
-    _get("workers", fleet.workers, "Who works.", "all", answer=("workers",)),
+    _get("workers", fleet.workers, "The workers and what they serve.", "all", answer=("workers",)),
     _get("leases", fleet.leases, "Who grants leases, and to whom.",
          answer=("manager", "members", "holders", "compared", "disagreements", "problem")),
     _get("queues", queue_routes.listed, "What waits.", answer=("queues",)),

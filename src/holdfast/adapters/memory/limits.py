@@ -90,7 +90,7 @@ class MemoryDesk(Desk):
         return held | {(waiter.name, waiter.key) for waiter in waits if waiter is not None}
 
     def meet(self, runs: Collection[int]) -> None:
-        """See `Desk`. All of them are at hand."""
+        """See `Desk`. All of them are in memory."""
 
     def drop(self, no: int, step: str) -> None:
         """See `Desk`."""

@@ -225,7 +225,7 @@ class LimitsSuite(Suite):
         assert await ask(world, resumed, demand("api", ONE))
 
     async def test_a_woken_run_that_is_paused_has_had_its_turn(self, world: World) -> None:
-        """Contract: a run that is paused after it was woken holds nobody up when it is resumed and asks for nothing."""
+        """Contract: a run that is paused after it was woken delays no other when resumed and asks for nothing."""
         holder = await world.held_run("r0")
         assert await ask(world, holder, demand("api", ONE))
         await waits(world, "r1")
