@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks import readme, split
+from benchmarks.admission_section import admission_section
 from benchmarks.lease_section import lease_section
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, tables
@@ -175,6 +176,7 @@ def render(everything: Mapping[str, Any]) -> str:
             *([_ON_POSTGRESQL, *_section(other, NOTES_ON_POSTGRESQL, "###")] if other else ()),
             *verb_section(),
             *rules_section(),
+            *admission_section(),
             *lease_section(),
             _WORKLOADS.format(**facts),
             *([split.render(results["split"], _machine_of_split(results))] if "split" in results else ()),
