@@ -31,7 +31,12 @@ _FIRST = (EARLIEST - _EPOCH) // _MICROSECOND
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
-def _micros(at: datetime) -> int:
+def micros(at: datetime) -> int:
+    """The instant as whole microseconds since 1970, exactly. Raises if it could not be read again."""
+    return _of_utc(at) if type(at) is datetime and at.tzinfo is UTC else _computed(at)
+
+
+def _computed(at: datetime) -> int:
     try:
         value = (at - _EPOCH) // _MICROSECOND
     except TypeError:
@@ -41,9 +46,9 @@ def _micros(at: datetime) -> int:
     return value
 
 
-micros: Callable[[datetime], int] = lru_cache(maxsize=256)(_micros)
-"""The instant as whole microseconds since 1970, exactly. Raises if it could not be read again. A turn's instant is in
-several columns, so it is computed once."""
+_of_utc: Callable[[datetime], int] = lru_cache(maxsize=256)(_computed)
+"""A turn's instant is in several columns, so it is computed once. Elsewhere equal instants may differ: both hours of an
+autumn night are equal to Python."""
 
 
 def instant(value: int) -> datetime:

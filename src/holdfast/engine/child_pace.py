@@ -17,7 +17,7 @@ PACE, LONGEST = 0.000_05, 0.05
 """Seconds between two looks per awaited child, since the cost of a turn grows with them; and the maximum."""
 
 
-class Pace(msgspec.Struct, eq=False, gc=False):
+class Pace(msgspec.Struct, eq=False):
     """Looks at the inbox of one run: at once, or shortly after the last look."""
 
     _handle: asyncio.TimerHandle | None = None

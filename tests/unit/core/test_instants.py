@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 from hypothesis import given
@@ -71,6 +72,14 @@ def test_arithmetic_stops_at_the_ends_of_the_calendar(at: datetime, span: timede
     assert micros(before) <= micros(at)
     assert micros(at) <= micros(after)
     assert 0 <= (span_micros(span) or 0) <= LONGEST_KEPT // timedelta(microseconds=1) < 2**62
+
+
+def test_both_hours_of_an_autumn_night_are_kept_apart() -> None:
+    """Promise: the second 2:30 of the night is an hour after the first, although Python says that they are equal."""
+    first = datetime(2026, 10, 25, 2, 30, tzinfo=ZoneInfo("Europe/Berlin"))
+    second = first.replace(fold=1)
+    assert first == second
+    assert micros(second) - micros(first) == 3_600_000_000
 
 
 @given(st.integers())
