@@ -67,13 +67,6 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-KEPT_END = (
-    "The run ended before this call. It keeps its outcome, even if the code has changed since. To run it from the "
-    "beginning, use a different id, or first `holdfast delete {run}`. To continue where it failed: "
-    "`holdfast retry {run}`, which makes a new run with its own id."
-)
-
-
 class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, QueueVerbs):
     """The workflows to serve and the store that keeps their runs.
 
@@ -273,13 +266,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         async with self.worker():
             with self._log.raising(chosen):
                 run = cast("ClientRun[R]", await self.start(call, id=chosen))
-                was_over = not run.is_new and (await run.status()).is_terminal
-                try:
-                    return await run.result_or_pause(Pauses(self.telemetry), timeout)
-                except Exception as error:
-                    if was_over:
-                        error.add_note(KEPT_END.format(run=run.id))
-                    raise
+                return await run.result_or_pause(Pauses(self.telemetry), timeout)
 
     async def start(
         self,

@@ -102,7 +102,7 @@ async def test_a_child_that_ends_before_the_parent_parks(world: World) -> None:
         assert await run.result("60s") == 8
 
 
-@pytest.mark.spec("openworkflow.O50", "traps.A9")
+@pytest.mark.spec("openworkflow.O50", "traps.A9", "stepflow.R13", "stepflow.R14")
 async def test_a_replay_never_starts_a_second_child(still: World) -> None:
     """Promise: the child's id follows from parent and key, so a crash after its start adopts it."""
     ran: list[str] = []
@@ -321,6 +321,7 @@ async def test_a_child_nobody_waits_for(world: World) -> None:
         assert await (await app.get("kid", waits)).result("60s") == 12
 
 
+@pytest.mark.spec("stepflow.R13", "stepflow.R14")
 async def test_an_id_in_use_by_the_same_workflow_is_adopted(world: World) -> None:
     """Promise: `start(call, id=)` of a run that is there waits for that one, ended or not."""
 

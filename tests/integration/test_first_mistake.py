@@ -86,3 +86,49 @@ def test_a_run_that_failed_before_says_how_to_try_again(tmp_path: Path) -> None:
     told = "The run ended before this call. It keeps its outcome, even if the code has changed since."
     assert told not in first
     assert f"{told} To run it from the beginning, use a different id, or first `holdfast delete first`." in second
+
+
+async def test_a_failed_run_that_is_started_again_says_that_it_keeps_its_end() -> None:
+    """Promise: `result()` of a start that found the run ended says so, as `app.run` does. Other handles do not."""
+
+    @step(retry=Retry.none)
+    async def pay() -> None:
+        raise ValueError("odd")
+
+    @workflow
+    async def shop() -> None:
+        await pay()
+
+    app = App(workflows=[shop], store=MemoryStore())
+    async with app.worker():
+        runs = [await app.start(shop(), id="r"), await app.get("r", shop)]
+        told: list[bool] = []
+        for run in runs:
+            with pytest.raises(RunFailed) as caught:
+                await run.result("60s")
+            told.append(any("holdfast retry r" in note for note in caught.value.__notes__))
+        with pytest.raises(RunFailed) as caught:
+            await (await app.start(shop(), id="r")).result("60s")
+    assert told == [False, False]
+    assert caught.value.__notes__[-1].startswith("The run ended before this call. It keeps its outcome")
+
+
+async def test_the_log_of_an_attempt_begins_with_the_authors_code(caplog: pytest.LogCaptureFixture) -> None:
+    """Promise: the first frame of its traceback is the step's, not one of Holdfast's."""
+
+    @step(retry=Retry.none)
+    async def pay() -> None:
+        raise ValueError("odd")
+
+    @workflow
+    async def shop() -> None:
+        await pay()
+
+    app = App(workflows=[shop], store=MemoryStore())
+    async with app.worker():
+        with pytest.raises(RunFailed):
+            await (await app.start(shop(), id="r")).result("60s")
+    [record] = [record for record in caplog.records if "failed, attempt 1" in record.getMessage()]
+    assert record.exc_info is not None
+    assert record.exc_info[2] is not None
+    assert record.exc_info[2].tb_frame.f_code is pay.function.__code__

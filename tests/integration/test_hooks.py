@@ -306,6 +306,8 @@ def test_hooks_under_the_sync_app(tmp_path: Any) -> None:
     assert spans.seen == ["enter add_in_thread 1", "leave add_in_thread"]
     told = [type(x) for x in ear.heard]
     assert {facts.RunStarted, facts.WorkerStarted, facts.WorkerStopped, facts.RunEnded} <= set(told)
+    [started] = [x for x in ear.heard if isinstance(x, facts.WorkerStarted)]
+    assert started.store == f"sqlite:///{tmp_path}/store.db", "a worker names its store"
 
 
 class Nothing(Hook):

@@ -292,6 +292,7 @@ async def test_each_bounds_its_fan_out(world: World) -> None:
     assert sorted(calls) == list(range(30))
 
 
+@pytest.mark.spec("traps.B4")
 async def test_steps_that_end_together_are_one_turn(world: World) -> None:
     """Promise: what ends at the same moment is committed together, by `each` and by `gather`, also when some fail."""
 
@@ -317,6 +318,7 @@ async def test_steps_that_end_together_are_one_turn(world: World) -> None:
         run = await app.start(all_of(50))
         assert await run.result("60s") == 49
         assert (await events(run))[-1].ordinal <= 4
+        assert [x.type for x in await events(run)].count("done") == 49, "and the results of the others are kept"
 
 
 async def test_each_stops_at_the_first_failure(world: World) -> None:

@@ -114,6 +114,20 @@ async def test_a_restarted_worker_takes_its_own_runs_before_others(still: World)
     assert Counter(run for run, name, _ in stage.ran if name == "first")[own[0]] == 1
 
 
+@pytest.mark.spec("stepflow.R8")
+async def test_own_runs_that_another_worker_got_faster_are_counted(still: World) -> None:
+    """Promise: they are left to it, and counted as contention, which `doctor` shows."""
+    stage = Stage()
+    app = still.app(stage.work)
+    async with still.worker(app, id="w2"), still.worker(still.app(), id="w1") as worker:
+        await app.start(stage.work(), id="r")
+        await still.until(lambda: stage.begun() == {"r": 1})
+        await worker.recovered(["r"], ())
+        assert worker.recovery.counts == {"contended": 1}
+        assert [(met.run, met.detail) for met in worker.recovery.recent] == [("r", "worker w2 holds it")]
+        stage.leave.set()
+
+
 async def test_runs_taken_over_together_are_read_together(still: World) -> None:
     """Promise: what a worker asks of the store to go on with runs grows with the passes of its claims, not with the
     runs they bring."""

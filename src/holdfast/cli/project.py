@@ -78,7 +78,7 @@ if __name__ == "__main__":
     asyncio.run(main())
 '''
 
-TEST = '''"""Tests on virtual time: the fixture `sim` comes with Holdfast. Run them with: pytest"""
+TEST = '''"""Tests on virtual time: the fixture `sim` comes with Holdfast. Run them with: python -m pytest"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from holdfast.authoring.handle import RunView
 from holdfast.cli.output import Output, Part, ago_text, status_part
 from holdfast.client.inspect.objects import at_text, run_object
@@ -38,6 +40,14 @@ def news_of(view: RunView) -> str:
     return view.waiting or view.error
 
 
+_FAILED_STEP = re.compile(r"^StepFailed: (step .+?) failed after [\d,]+ attempts?: ")
+
+
+def _short(news: str) -> str:
+    """What fits on a line. Of a failed step its own error, which would else be cut off: `show` has the rest."""
+    return _FAILED_STEP.sub(r"\1: ", news)
+
+
 def _row(view: RunView) -> tuple[Part, ...]:
     age = ago_text(view.seen_at - view.created_at)
-    return view.id, status_part(status_word(view)), label_of(view), age, news_of(view)
+    return view.id, status_part(status_word(view)), label_of(view), age, _short(news_of(view))

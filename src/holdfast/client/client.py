@@ -165,6 +165,7 @@ class Client:
             made = await self._replace(made, new, turn, how)
         if not isinstance(made, Made):
             run = ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)
+            run.had_ended = isinstance(made, Existing) and made.run.status.is_terminal
             if sent is not None:
                 await deliver(self, replace(sent, run=run.id), "the signal of the start", how.connection)
             return run

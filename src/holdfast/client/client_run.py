@@ -50,6 +50,12 @@ T = TypeVar("T")
 Q = TypeVar("Q")
 A = TypeVar("A")
 
+KEPT_END = (
+    "The run ended before this call. It keeps its outcome, even if the code has changed since. To run it from the "
+    "beginning, use a different id, or first `holdfast delete {run}`. To continue where it failed: "
+    "`holdfast retry {run}`, which makes a new run with its own id."
+)
+
 
 class ClientRun(Run[R]):
     """A handle that asks the store."""
@@ -62,6 +68,8 @@ class ClientRun(Run[R]):
         self._is_expected = False
         self.is_new: bool = False
         """Whether the start that returned this handle made the run."""
+        self.had_ended: bool = False
+        """Whether the run had ended before the start that returned this handle."""
 
     def expect(self) -> None:
         """The run is about to begin in this process, which will report its end."""
@@ -143,7 +151,10 @@ class ClientRun(Run[R]):
         if end.status == "completed":
             whole(end.value, self.id, "its result")
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
-        raise end_error(end, self._spec)
+        error = end_error(end, self._spec)
+        if self.had_ended:
+            error.add_note(KEPT_END.format(run=self.id))
+        raise error
 
     async def _stored_end(self, row: RunRow) -> e.ChildEnded:
         turn = last_turn(self.id, (await self._client.store.read({row.no: row.next_ordinal - 2}))[row.no])

@@ -11,7 +11,7 @@ import re
 import traceback
 from collections.abc import Sequence
 from itertools import islice
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any, cast
 
 import msgspec
@@ -19,7 +19,17 @@ import msgspec
 from holdfast.core.payload import MAX_INLINE, Shape
 from holdfast.errors import HoldfastError, NotEncodable, RunFailed, StepFailed
 
-__all__ = ["MAX_MESSAGE", "MAX_TRACEBACK", "NO_DATA", "Failure", "from_exception", "place_of", "rebuild", "type_name"]
+__all__ = [
+    "MAX_MESSAGE",
+    "MAX_TRACEBACK",
+    "NO_DATA",
+    "Failure",
+    "authored_traceback",
+    "from_exception",
+    "place_of",
+    "rebuild",
+    "type_name",
+]
 
 HOLDFAST = "holdfast.errors"
 """The module whose errors have bare names, like builtins."""
@@ -90,6 +100,18 @@ def place_of(failure: Failure) -> str:
     best = max(closeness, default=0)
     authored = [place for place, close in zip(places, closeness, strict=True) if close == best]
     return ":".join(authored[-1]) if places else ""
+
+
+def authored_traceback(error: BaseException) -> TracebackType | None:
+    """The traceback of the error from the first frame of the author's code on."""
+    links: list[TracebackType] = []
+    link = error.__traceback__
+    while link is not None:
+        links.append(link)
+        link = link.tb_next
+    closeness = [_closeness(one.tb_frame.f_code.co_filename) for one in links]
+    wanted = min(2, max(closeness, default=0))
+    return next((one for one, close in zip(links, closeness, strict=True) if close >= wanted), None)
 
 
 def _closeness(file: str) -> int:

@@ -149,6 +149,10 @@ def test_a_publication_names_whom_it_woke(cli: Cli) -> None:
     cli.start("payment", "--id", "r")
     assert cli.ok("publish", "paid", '"early"') == ""
     cli.until_waiting("r", "topic paid")
+    cli.start("hello", "name=x", "--id", "other")
+    listed = [line.split("\t")[0] for line in cli.ok("runs", "--topic", "paid").splitlines()]
+    assert listed == ["r"], "who waits is listed before"
+    assert cli.ok("runs", "--topic", "unpaid") == ""
     assert cli.ok("publish", "paid", '"now"') == "r\n"
     cli.finish("r")
     assert '"now"' in cli.ok("show", "r")

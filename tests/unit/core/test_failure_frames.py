@@ -8,7 +8,7 @@ from types import FunctionType
 
 import pytest
 
-from holdfast.core.failure import Failure, from_exception, place_of
+from holdfast.core.failure import Failure, authored_traceback, from_exception, place_of
 from holdfast.core.hints import check_options
 from holdfast.core.retry import Retry
 
@@ -52,6 +52,21 @@ def test_the_frames_of_holdfast_around_the_authors_are_left_out() -> None:
     shown = from_exception(bug).traceback
     assert ", in deep\n" in shown
     assert ", in engine\n" not in shown
+
+
+def test_a_log_begins_with_the_authors_code() -> None:
+    """Promise: so does the traceback that is passed to `logging`; the error keeps its own."""
+
+    def wrong() -> None:
+        raise ValueError("odd")
+
+    error = called_by_holdfast(wrong)
+    shown = authored_traceback(error)
+    assert shown is not None
+    assert error.__traceback__ is not None
+    assert error.__traceback__.tb_next is shown
+    assert shown.tb_frame.f_code is wrong.__code__
+    assert authored_traceback(ValueError()) is None
 
 
 def test_an_error_without_a_frame_of_the_author_keeps_all() -> None:

@@ -11,14 +11,18 @@ import logging
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from operator import attrgetter
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
 from holdfast import errors
 from holdfast.adapters.telemetry.listeners import Listeners
+from holdfast.core.failure import authored_traceback
 from holdfast.ports import facts as t
 from holdfast.ports.telemetry import Listener
+
+_ExcInfo: TypeAlias = tuple[type[BaseException], BaseException, TracebackType | None]
 
 WORKER, STORE = "holdfast.worker", "holdfast.store"
 FIELDS = ("run", "workflow", "worker", "epoch", "attempt")
@@ -90,7 +94,9 @@ class Log:
         extra |= {name: found for name in FIELDS if (found := getattr(fact, name, None))}
         if (key := getattr(fact, "key", None)) is not None:
             extra["step"] = key
-        logging.getLogger(line.logger).log(said.level, said.words, *said.args, extra=extra, exc_info=error)
+        logging.getLogger(line.logger).log(
+            said.level, said.words, *said.args, extra=extra, exc_info=_shown(fact, error)
+        )
 
 
 def logged(others: Iterable[Listener] = (), log: Log | None = None) -> Listeners:
@@ -124,6 +130,14 @@ def _attempt_failed(fact: t.AttemptFailed) -> tuple[object, ...]:
     if fact.retry_at is not None:
         then = f"tried again at {fact.retry_at:%H:%M:%S} UTC"
     return fact.run, fact.key, fact.attempt, _why(fact, 200), then
+
+
+def _shown(fact: t.Fact, error: BaseException | None) -> _ExcInfo | None:
+    """The error with its traceback. That of a body begins with the author's code."""
+    if error is None:
+        return None
+    is_of_body = isinstance(fact, t.AttemptFailed)
+    return type(error), error, authored_traceback(error) if is_of_body else error.__traceback__
 
 
 def _attempt_error(fact: t.AttemptFailed) -> BaseException:

@@ -189,6 +189,7 @@ class DurableLoop(Enterable):
         """Runs at most `limit` callbacks. Returns how much of the limit is left."""
         ready = self._ready
         popleft = ready.popleft
+        handle: Any = None
         while ready and limit > 0:
             limit -= 1
             handle = popleft()
@@ -204,6 +205,7 @@ class DurableLoop(Enterable):
                 else:
                     message = f"Exception in callback {handle._callback!r:.200}"
                     self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+        handle = None  # an error keeps the frames below it: this one would keep the task, and that the error
         return limit
 
     def _never_waits(self) -> str:

@@ -246,20 +246,24 @@ class ScriptProgram(Exchange):
         return await self._sync_body.main()
 
     def _run(self) -> None:
-        """Runs to quiescence. If the body ended, says how."""
+        """Runs to quiescence."""
         if self._broken is None:
             self.loop.run_ready()
         if self._broken is not None:
             raise self._broken
-        main = self._main
-        if main is not None and not self._is_over and (main.done() or self.loop.callback_errors):
-            command = ending(self, main, list(self.announced.values()))
-            if self.cursor is None and self._commands:
-                self._commands = [x for x in self._commands if is_kept_at_end(x)]
-            self.ask(command)
-            self._is_over = True
-            if self._broken is not None:
-                raise self._broken
+        if self._main is not None and not self._is_over and (self._main.done() or self.loop.callback_errors):
+            self._end(self._main)
+
+    def _end(self, main: asyncio.Task[Any]) -> None:
+        """Says how the body ended. `_run` has no variable for the task: an error that the body raised keeps the frames
+        below it, and the task keeps the error."""
+        command = ending(self, main, list(self.announced.values()))
+        if self.cursor is None and self._commands:
+            self._commands = [x for x in self._commands if is_kept_at_end(x)]
+        self.ask(command)
+        self._is_over = True
+        if self._broken is not None:
+            raise self._broken
 
     def _deliver(self, event: e.AnyEvent, coming: e.AnyEvent | None) -> None:
         """Delivers one input, then runs to quiescence. Timers due at the same instant count as one: asyncio fires them

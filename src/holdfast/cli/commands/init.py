@@ -49,8 +49,9 @@ def _first(folder: Path) -> list[tuple[str, str]]:
 
 
 def _last() -> list[tuple[str, str]]:
-    missing = "" if find_spec("pytest") is not None else "; install pytest first"
-    return [(f"run its tests, on virtual time{missing}", "pytest")]
+    """The tests. By `python -m`: another pytest on the path would not find Holdfast."""
+    needs = [] if find_spec("pytest") is not None else [("install what its tests need", "python -m pip install pytest")]
+    return [*needs, ("run its tests, on virtual time", "python -m pytest")]
 
 
 NEXT = [

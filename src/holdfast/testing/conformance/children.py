@@ -157,6 +157,7 @@ class ChildrenSuite(Suite):
         (told,) = await endings(world, "p")
         assert (told.blob, bytes(told.value)) == (name, b"null")
 
+    @shows("stepflow.R14")
     async def test_an_adopted_run_that_has_ended_tells_at_once(self, world: World) -> None:
         """Contract: the watcher of an ended run is told with the turn that adopts it, and stays awake if it parks."""
         await world.ended_run("shared", workflow="parcel")

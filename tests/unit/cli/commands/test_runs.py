@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from tests.unit.cli.conftest import Cli, change
@@ -33,6 +35,16 @@ def test_a_failed_run_shows_its_error_on_its_line(cli: Cli) -> None:
     cli.finish("bad")
     [line] = cli.ok("runs", "--status", "failed").splitlines()
     assert line.endswith("ValueError: no money second")
+
+
+def test_of_a_failed_step_a_terminal_shows_the_error_first(cli: Cli, on_a_terminal: Callable[[], None]) -> None:
+    """Promise: 80 columns show what went wrong, not only that a step failed."""
+    cli.start("fails", "text=no money", "--id", "bad")
+    cli.finish("bad")
+    on_a_terminal()
+    shown = cli.ok("runs", "--status", "failed")
+    assert "step breaks: ValueError: no" in shown
+    assert "failed after" not in shown
 
 
 def test_runs_are_found_by_their_error(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

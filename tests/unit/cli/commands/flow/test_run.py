@@ -123,6 +123,9 @@ def test_run_brings_a_flow_to_its_end(shop: Cli) -> None:
     assert wrong.code == 2
     assert '"id" is a required property' in wrong.err
     assert shop("flow", "run", "order.yaml", "prices:app", "--input", "{").code == 2
+    for bad, said in (("[" * 100_000, "nested too deeply"), ('{"id": 1, "id": 2}', "key 'id' twice")):
+        refused = shop("flow", "run", "order.yaml", "prices:app", "--input", bad)
+        assert (refused.code, said in refused.err) == (2, True)
     assert shop("flow", "run", "order.yaml", "prices:app", "--var", "regoin=x", "--input", '{"id": 1}').code == 2
 
 
