@@ -16,6 +16,7 @@ from holdfast.core import events as e
 from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.ids import check_text
 from holdfast.core.redaction import HIDDEN, NOTHING_HIDDEN, Redaction
+from holdfast.core.rounds import BATCH
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, decode_row
 from holdfast.errors import CorruptJournal, InvalidInput
@@ -53,7 +54,9 @@ async def read_errors(store: Store, rows: Sequence[RunRow], hiding: Hiding) -> d
 
 
 def tells(row: RunRow) -> bool:
-    """Whether a list shows words of an error of the run."""
+    """Whether a list shows words of the run's author: an error, or attributes. Those of a batch are its own."""
+    if row.attributes and row.workflow != BATCH:
+        return True
     return row.status is Status.FAILED or any(one.detail and one.kind != "child" for one in decode_doing(row.doing).now)
 
 
@@ -64,14 +67,15 @@ def hidden_text(text: str, hiding: Hiding, no: int) -> str:
 
 
 def without_hidden(view: RunView, hiding: Hiding, no: int) -> RunView:
-    """A view whose occupations tell nothing that must not be shown."""
+    """A view whose occupations and attributes tell nothing that must not be shown."""
     if no not in hiding:
         return view
     now = tuple(
         one if one.kind == "child" else msgspec.structs.replace(one, detail=hidden_text(one.detail, hiding, no))
         for one in view.doing.now
     )
-    return msgspec.structs.replace(view, doing=msgspec.structs.replace(view.doing, now=now))
+    attributes = {name: hidden_text(value, hiding, no) for name, value in view.attributes.items()}
+    return msgspec.structs.replace(view, attributes=attributes, doing=msgspec.structs.replace(view.doing, now=now))
 
 
 async def find_errors(store: Store, which: Filter, text: str, *, after: str, limit: int) -> Found:
