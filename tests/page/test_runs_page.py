@@ -254,7 +254,7 @@ async def test_thousands_of_runs_scroll(page: Page, site: Site, record_property:
         f"the slowest frame took {slowest:.0f} ms",
     )
     assert most < 60
-    await page.evaluate(f"window.scrollTo(0, {MASS // 2} * 44)")
+    await page.evaluate(f"window.scrollTo(0, {MASS // 2} * 38)")
     await expect(page.locator(f"[data-run='mass-{MASS // 2:05d}']")).to_be_visible()
 
 

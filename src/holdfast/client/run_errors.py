@@ -12,6 +12,7 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.authoring.handle import RunView
+from holdfast.client.access import Access
 from holdfast.core import events as e
 from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.ids import check_text
@@ -53,10 +54,25 @@ async def read_errors(store: Store, rows: Sequence[RunRow], hiding: Hiding) -> d
     return {no: one_line(hidden_text(text, hiding, no), ERROR) for no, text in found.items()}
 
 
-def tells(row: RunRow) -> bool:
-    """Whether a list shows words of the run's author: an error, or attributes. Those of a batch are its own."""
-    if row.attributes and row.workflow != BATCH:
-        return True
+async def hiding_of(client: Access, rows: Sequence[RunRow]) -> Hiding:
+    """What lists must not show of these runs: of those that tell of an error, and of those with attributes that another
+    run may have given a secret, a child or a parent."""
+    telling = {row.no: row for row in rows if _tells(row)}
+    named = [row for row in rows if row.attributes and row.workflow != BATCH and row.no not in telling]
+    parents = await _parents(client.store, [row.id for row in named if not row.parent])
+    return await client.hidden.of_each([*telling.values(), *(row for row in named if row.parent or row.id in parents)])
+
+
+async def _parents(store: Store, ids: Sequence[str]) -> frozenset[str]:
+    """Those of the runs that have children. If there are very many children, all may."""
+    if not ids:
+        return frozenset()
+    page = await store.list(Filter(parents=tuple(ids)), limit=LOOKED)
+    return frozenset(ids) if page.next else frozenset(row.parent for row in page.runs)
+
+
+def _tells(row: RunRow) -> bool:
+    """Whether a list shows words of an error of the run."""
     return row.status is Status.FAILED or any(one.detail and one.kind != "child" for one in decode_doing(row.doing).now)
 
 
