@@ -50,6 +50,9 @@ export function Workers() {
   );
 }
 
+/** Runs that a line names. */
+const NAMED = 3;
+
 /** What a worker took over, newest first: one line for each worker that was gone. */
 function takeOvers(taken: readonly Met[]): { from: string; runs: string[]; at: string }[] {
   const found = new Map<string, { from: string; runs: string[]; at: string }>();
@@ -112,16 +115,15 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
           <div class="small soft">
             {takeOvers(worker.recovery.taken).map(({ from: dead, runs, at }) => (
               <div class="text">
-                took over {runs.length > 1 && `${count(runs.length)} runs `}
-                {dead && `from ${plain(dead)} `}
-                <span class="dim"><Age at={at} isAgo /></span>:{' '}
-                {runs.slice(0, 4).map((run, place) => (
+                took over{' '}
+                {runs.slice(0, NAMED).map((run, place) => (
                   <>
                     {place > 0 && ', '}
                     <a class="id" href={href('run', { id: run })}>{plain(run)}</a>
                   </>
                 ))}
-                {runs.length > 4 && <span class="dim"> and {count(runs.length - 4)} more</span>}
+                {runs.length > NAMED && ` and ${count(runs.length - NAMED)} more`}
+                {dead && ` from ${plain(dead)}`} <span class="dim"><Age at={at} isAgo /></span>
               </div>
             ))}
           </div>

@@ -120,7 +120,7 @@ export function Live({ isWhole }: { isWhole?: boolean }) {
       {state === 'lost' ? `not connected since ${clock(since)} (${duration(Math.max(0, Math.floor((now.value - ahead.value - since) / 1000) * 1000))}), trying again` : text}
     </span>
     {workers !== undefined && (
-      <a class={`live after ${workers ? '' : 'is-lost'}`} href={href('workers')}>
+      <a class={`fleet ${workers ? '' : 'is-lost'}`} href={href('workers')}>
         {workers ? `${count(workers)} ${workers === 1 ? 'worker' : 'workers'}` : 'no worker'}
       </a>
     )}
