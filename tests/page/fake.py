@@ -82,7 +82,7 @@ class Site:
     def wait_opened(self, count: int) -> None:
         """Until so many streams have been opened in all."""
         with self.news:
-            assert self.news.wait_for(lambda: len(self.resumed) >= count, timeout=20), self.resumed
+            assert self.news.wait_for(lambda: len(self.resumed) >= count, timeout=60), self.resumed
 
     # -- answers -------------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from tests.page.fake import Site
 from tests.support.examples import count
 
 STREAM = "runs/events"
-MASS = count(50_000, few=4_000)
+MASS = count(50_000, few=2_000)
 FIRST_ROWS = """
 window.firstRows = new Promise(found => {
     const looking = new MutationObserver(() => {
