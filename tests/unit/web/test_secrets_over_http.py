@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import msgspec
 
@@ -125,8 +126,8 @@ async def asked(api: Api) -> dict[str, str]:
 async def test_no_route_shows_a_secret() -> None:
     """Promise: lists, runs, stories, journals, steps, values, items and streams have the mark in place of a secret: of
     the flow, of the batch or script that has its result, of the runs above that, and of those it was passed on to."""
-    flows = [packs, fails, outer, above, passes_on, complains, named, retries, pack, refuse, odd]
-    app = App("memory://", workflows=flows)
+    declared: list[Any] = [packs, fails, outer, above, passes_on, complains, named, retries, pack, refuse, odd]
+    app = App("memory://", workflows=declared)
     async with app:
         api = made_api(app)
         async with api.http:
