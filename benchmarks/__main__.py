@@ -9,7 +9,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,21 @@ def chosen(only: str | None) -> list[str]:
     return [name for name in NAMES if name in wanted or name == "raw"]
 
 
+def beside_earlier(
+    known: Mapping[str, Any], facts: dict[str, Any], rounds: Measured
+) -> tuple[dict[str, Any], Measured]:
+    """What is recorded: these figures, and known ones of the workloads that were not measured now, which are named."""
+    before: Measured = known.get(facts["store"], {}).get("rounds", {})
+    now = {figure.partition(".")[0] for figure in rounds[OURS]}
+    kept = {
+        engine: {figure: values for figure, values in found.items() if figure.partition(".")[0] not in now}
+        for engine, found in before.items()
+        if engine in rounds
+    }
+    earlier = sorted({figure.partition(".")[0] for figure in kept.get(OURS, {})})
+    return {**facts, "earlier": earlier}, {engine: {**kept.get(engine, {}), **rounds[engine]} for engine in rounds}
+
+
 def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(
@@ -122,6 +137,7 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--split", action="store_true", help="measure the split of a step again, and generate the page")
     parser.add_argument("--http", action="store_true", help="what the HTTP API and open pages cost, and nothing else")
     parser.add_argument("--runs", type=int, default=1_000_000, help="with --http: runs in the store (1,000,000)")
+    parser.add_argument("--record", action="store_true", help="with --only: keep the figures, and generate the page")
     parser.add_argument("--render", action="store_true", help="generate the page of the docs from results.json")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there too")
     parser.add_argument("--folder", help="where stores are made; default: the system's folder for temporary files")
@@ -175,7 +191,7 @@ def main(arguments: Sequence[str]) -> int:
         "rounds_wanted": rounds_wanted,
     }
     rounds = measure(names, peers, rounds_wanted, options)
-    is_record = names == list(NAMES) and options.scale == "full" and bool(peers)
+    is_record = (names == list(NAMES) or options.record) and options.scale == "full" and bool(peers)
     beside = peers or (Peer("", "", "", ()),)
     for peer, lines in zip(beside, tables(rounds, [peer.name for peer in beside], options.store), strict=True):
         show(lines, peer.title)
@@ -185,7 +201,7 @@ def main(arguments: Sequence[str]) -> int:
             for name in PROFILED[options.store]
         }
         facts["split"] = split.measure(SCALES["full"], options.folder, options.store)
-        save(RESULTS, facts, rounds)
+        save(RESULTS, *beside_earlier(load(RESULTS), facts, rounds))
         page.write(load(RESULTS))
         print(f"\nwritten: {RESULTS.relative_to(HERE.parent)}, {page.PAGE.relative_to(HERE.parent)}")
     if options.json is not None:

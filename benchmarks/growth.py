@@ -76,7 +76,7 @@ async def _steps(sizes: tuple[int, ...], place: Place) -> dict[str, float]:
 
 
 async def _at_once(what: str, of: Callable[[int], Call[int]], sizes: tuple[int, ...], place: Place) -> dict[str, float]:
-    """Runs that ask for ever more at once, and wait for all of it."""
+    """Runs that ask forever more at once, and wait for all of it."""
     processor: list[float] = []
     async with app_at(place.url(what)) as app, app.worker(concurrency=CHILDREN_AT_ONCE):
         await finished(app, [of(2)])

@@ -138,7 +138,7 @@ async def granted(grants: OpenedGrants) -> dict[str, float]:
 
 
 async def _listening(grants: OpenedGrants, stream: AsyncIterator[str]) -> None:
-    """Until the stream has heard of every key: it tells of one that comes and goes."""
+    """Until the stream has heard of every key: it reports each that comes and goes."""
     told = asyncio.ensure_future(anext(stream))
     while not told.done():
         await grants.acquire("probe", "w0", TTL)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from benchmarks import readme, split
+from benchmarks.admission_section import admission_section
 from benchmarks.lease_section import lease_section
 from benchmarks.peers import PEERS
 from benchmarks.report import HEADINGS, MISSED, Line, tables
@@ -67,9 +68,10 @@ _REPEAT = """\
 ## Repeat it
 
 `python3 dev.py bench` takes about a quarter of an hour on a quiet machine, and so does `python3 dev.py bench --store
-postgresql`, which starts a server of its own. `--only W1,W4` and `--quick` are for a
-look; `--profile W3` says where the time of a step goes. What a step costs in statements, syncs and hops between
-threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so that it cannot grow unnoticed.
+postgresql`, which starts a server of its own. `--only W1,W4` and `--quick` are for a look; `--only W1,W4 --record`
+keeps what it measures and leaves the other figures. `--profile W3` says where the time of a step goes. What a step
+costs in statements, syncs and hops between threads is counted by a test (`tests/unit/benchmarks/test_costs.py`), so
+that it cannot grow unnoticed.
 `python -m benchmarks.leases --record` measures leases by etcd and NATS, about ten minutes.
 """
 
@@ -174,6 +176,7 @@ def render(everything: Mapping[str, Any]) -> str:
             *([_ON_POSTGRESQL, *_section(other, NOTES_ON_POSTGRESQL, "###")] if other else ()),
             *verb_section(),
             *rules_section(),
+            *admission_section(),
             *lease_section(),
             _WORKLOADS.format(**facts),
             *([split.render(results["split"], _machine_of_split(results))] if "split" in results else ()),
@@ -215,6 +218,9 @@ def _machine(results: Mapping[str, Any]) -> str:
     sizes = "" if results["scale"] == "full" else f" Sizes are {results['scale']}: a look, not a record."
     load = f" The machine's load was {machine['load_before']} before."
     rounds = results["rounds_wanted"]
+    earlier = results.get("earlier", ())
+    if earlier:
+        load += f" The figures of {', '.join(earlier)} are of an earlier measurement."
     said = "One round." if rounds == 1 else f"Medians of {rounds} rounds, with the least and the most."
     return (
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gb']} GB; Python {versions['python']}, "

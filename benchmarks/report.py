@@ -45,7 +45,7 @@ class Line:
 
     @property
     def verdict(self) -> str:
-        """Whether the target is reached; nothing without a target, or without the peer it speaks of."""
+        """Whether the target is reached; nothing without a target, or without the peer it names."""
         figure, value = self.figure, self.median
         if value is None:
             return NOTHING

@@ -13,7 +13,7 @@ from benchmarks.program import app_at
 
 
 async def serve(url: str, name: str, concurrency: int, ttl: float, expected: int) -> None:
-    """Works until nobody listens any more."""
+    """Works until no reader is left."""
     async with app_at(url).worker(id=name, concurrency=concurrency, ttl=ttl, poll=min(1.0, ttl / 3)):
         say(ready=True)
         gone = asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)

@@ -91,7 +91,7 @@ class Databases:
         return _url(database)
 
     async def copied(self, name: str, make: Callable[[str], Awaitable[None]]) -> str:
-        """See `Ground`. The server copies a database as a template, once nobody is connected to it any more."""
+        """See `Ground`. The server copies a database as a template, once no connection to it is left."""
         made = f"{self._run}_{name}"
         if not self.count(_url("postgres"), f"SELECT count(*) FROM pg_database WHERE datname = '{made}'"):  # noqa: S608 our own name
             _execute(f'CREATE DATABASE "{made}_making"')

@@ -69,8 +69,8 @@ T = TypeVar("T")
 
 KEPT_END = (
     "The run ended before this call. It keeps its outcome, even if the code has changed since. To run it from the "
-    "beginning: a different id, or first `holdfast delete {run}`. From where it failed: `holdfast retry {run}`, which "
-    "makes a new run with an id of its own."
+    "beginning, use a different id, or first `holdfast delete {run}`. To continue where it failed: "
+    "`holdfast retry {run}`, which makes a new run with its own id."
 )
 
 
@@ -243,8 +243,8 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
 
     def run(self, call: Call[R], *, id: str | None = None, timeout: Duration | None = None) -> R:
         """Like `asyncio.run`: starts the call with its own worker and returns its result. Same id and input: same
-        result. Raises what `result()` raises, and `RunPaused` if the run is paused for another reason than an
-        operator's wish: `Stuck` if nothing can wake it."""
+        result. Raises what `result()` raises, and `RunPaused` if the run is paused, except by an
+        operator: `Stuck` if nothing can wake it."""
         checked_call(call, "app.run")
         try:
             asyncio.get_running_loop()
@@ -317,8 +317,8 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         - `attributes`: texts to find it by
         - `connection`: joins your open transaction: the run is there when you commit, and never if you roll back. On
           PostgreSQL a psycopg connection, SQLAlchemy's or Django's on psycopg; on SQLite the one of `app.connection()`
-        - `signal`: a signal and its value, which the run has in its inbox from the beginning, or gets now if it is
-          there already: `(approved, True)`. With an id, `(approved, True, "msg-1")`, a repeated start sends it once
+        - `signal`: a signal to send with the start, or now if the run exists: `(approved, True)`. With an id,
+          `(approved, True, "msg-1")`, a repeated start sends it once
         """
         how = StartOptions(
             id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,

@@ -16,7 +16,6 @@ from tests.architecture.source import ROOT, parse, python_files, shown
 
 INSTEAD = {
     r"whoever": "name it: the worker that, the caller that",
-    r"somebody": "name it: another worker, a caller, a person",
     r"so many": "that many, the maximum number of",
     r"(begin|begins|began|start|starts|counts|counted|made|make|makes) anew": "again, restart",
     r"mended": "fixed",
@@ -25,6 +24,16 @@ INSTEAD = {
     r"(is|are) no \w+ of": "is not a … of",
     r"what (became|becomes) of": "the outcome of",
     r"(is|are|was|were) aboard": "is there, is held",
+    r"(somebody|anybody)": "name it: another worker, a caller, a person",
+    r"for ever": "forever",
+    r"any more(?! of)": "no longer",
+    r"\w+ of ours": "our, Holdfast's",
+    r"whatever (becomes|became) of": "even if",
+    r"(tells|speaks) of": "reports, names, is about",
+    r"went away": "is gone, disappeared",
+    r"(is|are) at hand": "is in memory, is there",
+    r"of no use": "cannot be used, useless",
+    r"stands? still": "is paused, is blocked",
     r"is it(self|s) own matter": "say what happens",
 }
 PATTERNS = {re.compile(rf"\b{words}\b", re.IGNORECASE): advice for words, advice in INSTEAD.items()}
@@ -49,6 +58,7 @@ EMPTY = {
         "Stops listening.",
     ),
 }
+NOUN = re.compile(r"=\{\}: (a |an |at least |at most |between |one of |how many |true or |letters|['\"])")
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "ARCHITECTURE.md", "dev.py")
 EXEMPT = {"specification.md", "reliability.md", "deviations.md", "migrations.py", "stream_tables.py"}
 """Generated pages that quote the documents they compare with, and SQL that was published and never changes."""
@@ -69,6 +79,15 @@ def empty_docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
             said = ast.get_docstring(node)
             if said in EMPTY:
                 yield node.lineno, f"{said!r}: say what the caller needs, or leave it out"
+
+
+def riddles(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and text of each message that shows a value and then only a noun: it must begin with what to do."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)  # type: ignore[misc]
+            if NOUN.search(text):
+                yield node.lineno, f"{text!r}: begin with a verb after the value: give, use, must be"
 
 
 def pages() -> list[Path]:
@@ -98,6 +117,17 @@ def test_no_docstring_says_nothing() -> None:
     assert not found, "\n".join(found)
 
 
+def test_a_message_about_a_value_says_what_to_give() -> None:
+    """Contract: after the value an error begins with a verb, and is not a riddle such as "order=x: 'a' or 'b'"."""
+    found = [f"{shown(path, line)} {problem}" for path in python_files("src") for line, problem in riddles(parse(path))]
+    assert not found, "\n".join(found)
+
+
+def test_a_riddle_is_found() -> None:
+    assert list(riddles(ast.parse("f'order={order}: \\'a\\' or \\'b\\''")))
+    assert not list(riddles(ast.parse("f'order={order}: use a'")))
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -107,13 +137,18 @@ def test_no_docstring_says_nothing() -> None:
         "let a paused run go on",
         "Foo is no state of it",
         "lets go of the connection",
+        "a task of ours",
+        "nothing waits for it any more",
+        "somebody resumed it",
     ],
 )
 def test_an_odd_turn_of_phrase_is_found(line: str) -> None:
     assert list(odd_words(line))
 
 
-@pytest.mark.parametrize("line", ["a column goes on a separate line", "the run continues", "there is no state"])
+@pytest.mark.parametrize(
+    "line", ["a column goes on a separate line", "the run continues", "there is no state", "any more of them"]
+)
 def test_plain_words_are_left_alone(line: str) -> None:
     assert not list(odd_words(line))
 

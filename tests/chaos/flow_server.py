@@ -8,7 +8,6 @@ body writes to the ledger when it starts; `when` and `at` say at which commit th
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from holdfast import App, Run, step
 from holdfast.app import open_store
+from tests.chaos.forks import serve
 from tests.chaos.orders import LEDGER, note
 from tests.chaos.worker_process import Fuse
 from tests.support.flows import flow
@@ -82,23 +82,16 @@ async def work(task: dict[str, Any]) -> int:
     return ENDED if result == EXPECTED else OTHERWISE
 
 
+def child(task: dict[str, Any]) -> int:
+    os.environ[LEDGER] = task["ledger"]
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the fuse counts aloud
+    return asyncio.run(work(task))
+
+
 def main() -> None:
     """Forks for each line."""
     load()
-    for line in sys.stdin:
-        task = json.loads(line)
-        pid = os.fork()
-        if pid == 0:
-            code = 70
-            try:
-                os.environ[LEDGER] = task["ledger"]
-                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the fuse counts aloud
-                code = asyncio.run(work(task))
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
+    serve(child)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ run and kills itself where it is told to; the answer says how it ended. Nothing 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 
 from examples.file_log import FileLog
 from holdfast import App, CompensationFailed, Join, Machine, More, Retry, RunFailed, StateFailed
+from tests.chaos.forks import serve
 from tests.support.ledger import append
 from tests.support.zygote import load
 
@@ -217,17 +217,7 @@ def child(task: dict[str, str]) -> int:
 def main() -> None:
     """Forks for each line."""
     load()
-    for line in sys.stdin:
-        pid = os.fork()
-        if pid == 0:
-            code = 70
-            try:
-                code = child(json.loads(line))
-            finally:
-                os._exit(code)
-        _, status = os.waitpid(pid, 0)
-        sys.stdout.write(f"{os.waitstatus_to_exitcode(status)}\n")
-        sys.stdout.flush()
+    serve(child)
 
 
 if __name__ == "__main__":

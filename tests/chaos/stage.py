@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 
 from holdfast import App, Run
 from holdfast.app import open_store
@@ -122,6 +123,22 @@ class Stage:
         with self.app() as app:
             async with app:
                 return await (await app.get("order-1", orders.fulfil)).result(timeout=DEADLINE)
+
+
+@contextmanager
+def killed_at_end(module: ModuleType, url: str, ledger: Path) -> Iterator[None]:
+    """The program `module` as a process of its own, until it is killed here. It notes in the ledger what it does."""
+    environment = {
+        **os.environ,
+        module.LEDGER: str(ledger),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
+    }
+    process = subprocess.Popen([sys.executable, "-m", module.__name__, url], cwd=ROOT, env=environment)
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
 
 
 async def until(holds: Callable[[], bool], what: str) -> None:

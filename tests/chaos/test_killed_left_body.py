@@ -2,38 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from holdfast import App, ResultTimeout
 from tests.chaos import left_body
-from tests.chaos.stage import until
+from tests.chaos.stage import killed_at_end, until
 from tests.support.postgres import clean_url
-
-ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def worker(url: str, ledger: Path) -> Generator[None]:
-    """A process of its own, until it is killed here."""
-    environment = {
-        **os.environ,
-        left_body.LEDGER: str(ledger),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-    }
-    process = subprocess.Popen([sys.executable, "-m", "tests.chaos.left_body", url], cwd=ROOT, env=environment)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -45,11 +23,11 @@ async def test_what_completed_is_journaled_before_the_left_body_ends(tmp_path: P
     ledger.touch()
     async with App(url, workflows=[left_body.pay]) as app:
         run = await app.start(left_body.pay(), id="r")
-        with worker(url, ledger):
+        with killed_at_end(left_body, url, ledger):
             await until(lambda: "r charge\n" in ledger.read_text(), "the step has run")
             with suppress(ResultTimeout):
                 await run.result("5s")
-        with worker(url, ledger):
+        with killed_at_end(left_body, url, ledger):
             assert await run.result("60s") == "paid"
             later = await app.start(left_body.pay(), id="later")
             assert await later.result("60s") == "paid"

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import subprocess
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,26 +13,8 @@ from holdfast.client.client_run import ClientRun
 from holdfast.core import events as e
 from tests.chaos import questioned
 from tests.chaos.questioned import ask, close, desk
-from tests.chaos.stage import until
+from tests.chaos.stage import killed_at_end, until
 from tests.support.postgres import clean_url
-
-ROOT = Path(__file__).parents[2]
-
-
-@contextmanager
-def worker(url: str, ledger: Path) -> Generator[None]:
-    """A process of its own, until it is killed here."""
-    environment = {
-        **os.environ,
-        questioned.LEDGER: str(ledger),
-        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)]),
-    }
-    process = subprocess.Popen([sys.executable, "-m", "tests.chaos.questioned", url], cwd=ROOT, env=environment)
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
@@ -52,7 +29,7 @@ async def test_a_question_survives_its_workers(tmp_path: Path, kind: str) -> Non
         store = (await app.client()).store
         with pytest.raises(UpdateTimeout):
             await run.update(ask, "why", id="q1", timeout="1ms")
-        with worker(url, ledger):
+        with killed_at_end(questioned, url, ledger):
             await until(lambda: "r why 1\n" in ledger.read_text(), "the first attempt hangs")
 
         async def is_answered() -> bool:
@@ -60,13 +37,13 @@ async def test_a_question_survives_its_workers(tmp_path: Path, kind: str) -> Non
             return question is not None and question.answer is not None
 
         assert not await is_answered()
-        with worker(url, ledger):
+        with killed_at_end(questioned, url, ledger):
             async with asyncio.timeout(60):
                 while not await is_answered():  # noqa: ASYNC110 nobody waits for it as a caller would
                     await asyncio.sleep(0.02)
         assert await run.update(ask, "why", id="q1", timeout="60s") == "WHY"
         assert ledger.read_text() == "r why 1\nr why 2\n"
-        with worker(url, ledger):
+        with killed_at_end(questioned, url, ledger):
             assert await run.update(ask, "how", id="q2", timeout="60s") == "HOW"
             await run.signal(close, True)
             assert await run.result("60s") == 2

@@ -98,7 +98,7 @@ async def hangs() -> None:
 
 @step
 async def blocks() -> None:
-    """Blocks the event loop for ever."""
+    """Blocks the event loop forever."""
     while True:
         signal.sigtimedwait([signal.SIGUSR1], 60)
 

@@ -36,7 +36,7 @@ async def test_run_under_a_running_loop_says_what_to_write() -> None:
 
 
 def test_run_of_a_workflow_the_app_does_not_serve() -> None:
-    """Promise: it would wait for ever, so it is refused with the cure."""
+    """Promise: it would wait forever, so it is refused with the cure."""
     with pytest.raises(UnknownWorkflow, match=r"App\(workflows=\[unknown\]\)"):
         App("memory://", workflows=[hello]).run(unknown())
 

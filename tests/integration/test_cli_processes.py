@@ -133,7 +133,7 @@ def test_processes_stop_when_their_supervisor_is_killed(place: Place) -> None:
 
 
 def test_a_mistake_is_said_once(place: Place) -> None:
-    """Promise: an app that cannot be served ends the supervisor, instead of being tried for ever in every process."""
+    """Promise: an app that cannot be served ends the supervisor, instead of being tried forever in every process."""
     answer = place.run("worker", "cli_app:missing", "--processes", "4")
     assert answer.returncode == 1
     errors = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]

@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import Retry, RunFailed, Signal, Status, saga, sleep, start, step, workflow
 from holdfast.errors import InvalidInput
+from tests.support.hang import hang
 from tests.support.world import START, World, events, forget_programs
 
 go = Signal[int]("go")
@@ -93,12 +94,7 @@ async def test_a_deadline_during_a_step(still: World) -> None:
 
     @step
     async def slow() -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            seen.append("stopped")
-            raise
+        await hang(entered, lambda: seen.append("stopped"))
 
     @step
     async def after() -> None:

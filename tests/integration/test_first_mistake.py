@@ -85,4 +85,4 @@ def test_a_run_that_failed_before_says_how_to_try_again(tmp_path: Path) -> None:
     )
     told = "The run ended before this call. It keeps its outcome, even if the code has changed since."
     assert told not in first
-    assert f"{told} To run it from the beginning: a different id, or first `holdfast delete first`." in second
+    assert f"{told} To run it from the beginning, use a different id, or first `holdfast delete first`." in second

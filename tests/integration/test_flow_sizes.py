@@ -82,7 +82,7 @@ def test_work_is_in_proportion_to_steps(
 
 
 def test_what_a_flow_declares_may_run_whatever_the_limit() -> None:
-    """Contract: the step limit is for what might go on for ever: declared steps come on top, items do not."""
+    """Contract: the step limit is for what might go on forever: declared steps come on top, items do not."""
     items = flow(
         "items", {"all": {"each": {"in": "${input}"}, "call": "plus", "with": {"x": "${item}"}}}, "${steps.all}"
     )

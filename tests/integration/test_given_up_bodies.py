@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
@@ -30,13 +29,6 @@ from tests.support.world import World, crash, events
 
 QUICK = "60s"
 """Less than any wait for a body would take."""
-
-
-@pytest.fixture
-async def thread() -> AsyncIterator[Thread]:
-    made = Thread()
-    yield made
-    made.may_end.set()
 
 
 async def last(run: Run[Any]) -> dict[str, Any]:

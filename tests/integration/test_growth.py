@@ -1,4 +1,4 @@
-"""A long run, and a journal that does not grow for ever: snapshots, compaction, and what must not change."""
+"""A long run, and a journal that does not grow forever: snapshots, compaction, and what must not change."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ async def test_a_snapshot_that_does_not_hold_is_ignored_and_reported(
     assert await world.store.put_snapshot(no, Snapshot(rows[-1].ordinal, rows[-1].checksum, body), {}, ())
     with caplog.at_level(logging.WARNING, "holdfast.worker"):
         assert await resumed(world, world.app(lengthy, **SMALL)) == EXPECTED
-    assert "its snapshot is of no use" in caplog.text
+    assert "its snapshot cannot be used" in caplog.text
     assert set(effects.values()) == {1}
 
 

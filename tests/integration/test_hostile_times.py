@@ -91,7 +91,7 @@ async def test_the_ends_of_the_calendar_are_taken_and_read(still: World) -> None
             await over.result("60s")
 
 
-@pytest.mark.parametrize("how", ["until far", "until long ago", "until naive", "8000y", "for ever"])
+@pytest.mark.parametrize("how", ["until far", "until long ago", "until naive", "8000y", "forever"])
 async def test_a_sleep_that_never_ends_is_refused_in_the_workflow(still: World, how: str) -> None:
     """Promise: an error that the workflow can catch; the turn goes on."""
     async with still.serving(told_to_wait) as app:

@@ -136,7 +136,7 @@ def test_a_worker_serves_health_and_figures(tmp_path: Path, env: dict[str, str])
     port = free_port()
     with command(tmp_path, env, "worker", "shop:app", "--http", f"127.0.0.1:{port}") as worker:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=PATIENCE) as http:
-            said(worker.stderr, "health, readiness and figures are at")
+            said(worker.stderr, "health, readiness and metrics are at")
             assert http.get("/ready").json()["ok"] is True
             assert http.get("/health").json() == {"ok": True}
             assert http.get("/metrics").status_code == 401

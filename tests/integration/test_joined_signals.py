@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from holdfast import App, Conflict, RunFinished, RunNotFound, Signal, Topic, sta
 from holdfast.errors import InvalidInput, NotAllowedHere, NotEncodable, RunFailed
 from holdfast.testing import Sim
 from tests.support.postgres import server_url
-from tests.support.world import World, open_world
+from tests.support.world import World
 
 approved = Signal[bool]("approved")
 unknown = Signal[int]("unknown")
@@ -32,19 +32,6 @@ async def approve(doc: str) -> str:
 @workflow
 async def greet(name: str) -> str:
     return f"hello {name}"
-
-
-@pytest.fixture
-async def postgres(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("postgres", tmp_path, virtual=False) as world:
-        yield world
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """A store that can share a transaction."""
-    async with open_world(request.param, tmp_path, virtual=False) as world:
-        yield world
 
 
 def alchemy() -> str:
@@ -165,7 +152,7 @@ async def test_a_replaced_run_leaves_the_signal_to_its_successor(world: World) -
         ((unknown, 1), {}, InvalidInput, "unknown.*Nothing was started"),
         ((news, "x"), {}, NotAllowedHere, "Topic"),
         (approved, {}, InvalidInput, "a signal and its value"),
-        (("approved", True), {}, InvalidInput, "begins with a signal"),
+        (("approved", True), {}, InvalidInput, "begin with a signal"),
         ((approved, True, ""), {}, InvalidInput, "message id"),
         ((approved, True), {"unique": "u", "debounce": "1s"}, InvalidInput, "debounce"),
     ],

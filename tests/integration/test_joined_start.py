@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import os
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from pathlib import Path
@@ -40,25 +40,6 @@ async def greet(name: str) -> str:
 @workflow
 async def other(name: str) -> str:
     return name
-
-
-@pytest.fixture
-async def sqlite(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("sqlite", tmp_path, virtual=False) as world:
-        yield world
-
-
-@pytest.fixture
-async def postgres(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("postgres", tmp_path, virtual=False) as world:
-        yield world
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """A store that can share a transaction."""
-    async with open_world(request.param, tmp_path, virtual=False) as world:
-        yield world
 
 
 async def say(connection: Any, statement: str) -> list[Any]:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -33,13 +32,6 @@ from tests.support.world import World, events, open_world, types
 
 QUICK = "60s"
 """Less than any wait for a body would take."""
-
-
-@pytest.fixture
-async def thread() -> AsyncIterator[Thread]:
-    made = Thread()
-    yield made
-    made.may_end.set()
 
 
 def sql(connection: Any, statement: str) -> list[Any]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from datetime import timedelta
 
 import pytest
 
-from holdfast import Limit, LimitReached, Retry, RetryAfter, RunCancelled, Signal, Status, current, step, workflow
+from holdfast import App, Limit, LimitReached, Retry, RetryAfter, RunCancelled, Signal, Status, current, step, workflow
+from holdfast.config import Configuration, UpkeepSettings
 from holdfast.errors import DefinitionError, StepFailed
 from tests.support.world import World, events
 
@@ -347,3 +349,54 @@ async def test_a_path_that_is_not_there_is_refused_before_serving(world: World) 
     with pytest.raises(DefinitionError, match="no field 'customers'"):
         async with world.serving(work):
             pass
+
+
+async def test_a_path_into_a_plain_value_is_refused_before_serving(world: World) -> None:
+    """Promise: a text or a number has no fields, so such a path is known to be wrong."""
+    api = Limit("api", at_once=1)
+
+    @step(limits=[api.by("sku.customer")])
+    async def price(sku: str) -> int:
+        return len(sku)
+
+    @workflow
+    async def work() -> int:
+        return await price("a")
+
+    with pytest.raises(DefinitionError, match=r"sku has no field 'customer'. Its fields: none"):
+        async with world.serving(work):
+            pass
+
+
+async def test_after_a_rollback_the_old_rule_applies(world: World) -> None:
+    """Promise: the newest rule of a live worker counts; once the last worker that declares it has ended, the one before
+    applies again, though no worker starts."""
+
+    def deployed(at_once: int) -> App:
+        @step(name="price", limits=[Limit("api", at_once=at_once)])
+        async def price() -> int:
+            return at_once
+
+        @workflow(name="work")
+        async def work() -> int:
+            return await price()
+
+        return world.app(work, config=Configuration(upkeep=UpkeepSettings(sweep_interval=timedelta(seconds=1))))
+
+    old, new = deployed(1), deployed(2)
+
+    async def at_once() -> int | None:
+        known = await (await old.client()).store.limit("api")
+        return None if known is None else known.rule.at_once
+
+    async def is_old() -> bool:
+        return await at_once() == 1
+
+    async def is_new() -> bool:
+        return await at_once() == 2
+
+    async with world.worker(old):
+        await world.until(is_old, "the old rule")
+        async with world.worker(new):
+            await world.until(is_new, "the new rule")
+        await world.until(is_old, "the old rule again")

@@ -392,7 +392,7 @@ async def test_without_markers_the_listing_tells(bucket: str) -> None:
 
 
 async def test_what_a_dead_worker_left_behind_is_cleared(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: the key of a run that no worker takes over, because it has ended, does not stay for ever."""
+    """Contract: the key of a run that no worker takes over, because it has ended, does not stay forever."""
     monkeypatch.setattr(watching, "FORGET_AFTER", 0.0)
     prefix = new_prefix()
     grants, dying = (nats.new_grants(prefix=prefix) for _ in range(2))

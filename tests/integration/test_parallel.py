@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from holdfast import Retry, RunFailed, Signal, StepFailed, current, each, sleep, step, workflow
+from tests.support.hang import hang
 from tests.support.world import PATIENCE, World, crash, events, forget_programs
 
 go = Signal[int]("go")
@@ -123,12 +124,7 @@ async def test_a_timer_comes_due_while_a_body_runs(still: World) -> None:
 
     @step
     async def slow() -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            stopped.append(1)
-            raise
+        await hang(entered, lambda: stopped.append(1))
 
     @workflow
     async def work() -> list[str]:
@@ -190,12 +186,7 @@ async def test_what_is_in_flight_at_the_end_is_stopped_and_named(world: World) -
 
     @step
     async def slow() -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            stopped.append("slow")
-            raise
+        await hang(entered, lambda: stopped.append("slow"))
 
     @step(retry=Retry.none)
     async def fails() -> None:

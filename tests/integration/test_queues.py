@@ -127,7 +127,7 @@ def test_a_parent_that_waits_for_a_child_in_its_own_full_queue_is_named() -> Non
             assert "by run parent above it" in said
         (text,) = [each.text for each in findings_of(sim) if each.state == "problem"]
         assert f"1 of 1 belong to runs that wait for their own children there: parent for {child}" in text
-        assert "they wait for ever" in text
+        assert "they wait forever" in text
         assert "holdfast queues set mail --at-once" in text
         sim.call(queues.set_rules(sim._client, "mail", at_once=2))
         assert parent.result() == 1
@@ -136,7 +136,7 @@ def test_a_parent_that_waits_for_a_child_in_its_own_full_queue_is_named() -> Non
 
 
 def test_a_queue_that_is_only_full_is_no_deadlock() -> None:
-    """Promise: a child that waits while other runs have all places is not said to wait for ever."""
+    """Promise: a child that waits while other runs have all places is not said to wait forever."""
     with Sim(App("memory://", workflows=[selfish, part, napping], queues=[Queue("mail", at_once=1)])) as sim:
         sim.start(napping(), queue="mail", id="sleeper")
         parent = sim.start(selfish(), id="parent")

@@ -252,7 +252,7 @@ async def test_one_bad_run_never_stops_the_pass(still: World, caplog: pytest.Log
 
 @pytest.mark.parametrize("how", get_args(Damage))
 async def test_an_operator_can_end_a_run_whose_journal_is_damaged(still: World, how: Damage) -> None:
-    """Promise: whatever its journal has lost, a run that nobody can go on with is not there for ever."""
+    """Promise: whatever its journal has lost, a run that nobody can go on with is not there forever."""
     stage = Stage()
     app = still.app(stage.work)
     async with still.worker(app, id="w1", ttl=TTL) as worker:

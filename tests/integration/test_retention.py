@@ -1,4 +1,4 @@
-"""A store that does not grow for ever: what retention takes, what it leaves, and who does it."""
+"""A store that does not grow forever: what retention takes, what it leaves, and who does it."""
 
 from __future__ import annotations
 

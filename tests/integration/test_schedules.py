@@ -152,6 +152,16 @@ def test_backfill_starts_the_slots_of_a_range() -> None:
         assert [slot.run for slot in again] == ids(sim)
 
 
+def test_a_backfill_leaves_out_slots_that_have_not_come() -> None:
+    """Promise: a slot that is still to come starts at its time, and not a second time by a backfill."""
+    with Sim(now=NOON) as sim:
+        handle = sim.schedule(Schedule("s", quick(), every="1h", overlap="allow"))
+        slots = list(handle.backfill(NOON - HOUR, NOON + 3 * HOUR))
+        assert [slot.at for slot in slots] == [NOON - HOUR]
+        with pytest.raises(InvalidInput, match="in the future"):
+            list(handle.backfill(NOON + HOUR, NOON + 3 * HOUR))
+
+
 def test_change_and_remove() -> None:
     """Promise: a schedule of the same name is changed, and counts from then on; a removed one starts nothing more."""
     with Sim(now=NOON) as sim:

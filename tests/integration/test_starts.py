@@ -114,7 +114,7 @@ def test_what_is_not_a_call_of_a_workflow_says_what_it_is(door: str) -> None:
     """Promise: a step called outside a run is named, and nothing is left unawaited."""
     for given, text in (
         (greet("x"), r"greet is not a workflow.*plain function.*greet\.call\(…\)"),
-        (hello, r"call it, hello\(…\)"),
+        (hello, r"give a call, hello\(…\)"),
         ("hello", r"takes a call of a workflow.*'hello'"),
     ):
         with pytest.raises(InvalidInput, match=text):

@@ -10,6 +10,7 @@ import pytest
 
 from holdfast import App, Retry, RunCancelled, RunFinished, Signal, Status, saga, sleep, step, workflow
 from holdfast.worker.worker import Worker
+from tests.support.hang import hang
 from tests.support.world import START, World, crash, events, forget_programs
 
 go = Signal[int]("go")
@@ -94,12 +95,7 @@ async def test_cancel_stops_a_running_step_and_everything_after_it(world: World)
 
     @step
     async def first() -> None:
-        entered.set()
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            seen.append("stopped")
-            raise
+        await hang(entered, lambda: seen.append("stopped"))
 
     @step
     async def second() -> None:

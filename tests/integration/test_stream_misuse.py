@@ -52,7 +52,7 @@ def test_outside_a_run() -> None:
     ("value", "error", "words"),
     [
         (7, NotEncodable, "tokens"),
-        ("x" * 140_000, PayloadTooLarge, "at most 131,072. Send it in smaller parts"),
+        ("x" * 140_000, PayloadTooLarge, "at most 131,072 are allowed. Send it in smaller parts"),
     ],
 )
 def test_a_part_that_cannot_be_sent(sim: Sim, value: Any, error: type[Exception], words: str) -> None:

@@ -1,4 +1,4 @@
-"""A run that nothing can wake says so, with the line it stands at, instead of waiting for ever."""
+"""A run that nothing can wake says so, with the line it stands at, instead of waiting forever."""
 
 from __future__ import annotations
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from itertools import count
-from pathlib import Path
 from typing import Any, cast
 
 import psycopg
@@ -25,22 +23,20 @@ from tests.integration.tx_notes import (
 )
 from tests.support.postgres import clean_url, server_port, server_url
 from tests.support.proxy import Proxy
-from tests.support.world import World, crash, open_world, types
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """A store that can share a transaction, with an empty table beside the journal."""
-    async with open_world(request.param, tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+from tests.support.world import World, crash, types
 
 
 @pytest.fixture
-async def postgres(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("postgres", tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+async def shared(shared: World) -> World:
+    """A store that can share a transaction, with an empty table beside the journal."""
+    await prepare(shared)
+    return shared
+
+
+@pytest.fixture
+async def postgres(postgres: World) -> World:
+    await prepare(postgres)
+    return postgres
 
 
 async def test_a_stale_owner_commits_nothing(postgres: World) -> None:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from itertools import count
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -21,22 +19,20 @@ from tests.integration.tx_notes import (
     write,
     write_blocking,
 )
-from tests.support.world import World, events, open_world
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
-    """A store that can share a transaction, with an empty table beside the journal."""
-    async with open_world(request.param, tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+from tests.support.world import World, events
 
 
 @pytest.fixture
-async def postgres(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("postgres", tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+async def shared(shared: World) -> World:
+    """A store that can share a transaction, with an empty table beside the journal."""
+    await prepare(shared)
+    return shared
+
+
+@pytest.fixture
+async def postgres(postgres: World) -> World:
+    await prepare(postgres)
+    return postgres
 
 
 async def test_a_timeout_undoes_what_was_written(shared: World) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 
@@ -28,26 +28,23 @@ from tests.integration.tx_notes import (
 from tests.support.world import World, events, open_world, types
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-async def shared(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+@pytest.fixture
+async def shared(shared: World) -> World:
     """A store that can share a transaction, with an empty table beside the journal."""
-    async with open_world(request.param, tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+    await prepare(shared)
+    return shared
 
 
 @pytest.fixture
-async def sqlite(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("sqlite", tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+async def sqlite(sqlite: World) -> World:
+    await prepare(sqlite)
+    return sqlite
 
 
 @pytest.fixture
-async def postgres(tmp_path: Path) -> AsyncIterator[World]:
-    async with open_world("postgres", tmp_path, virtual=False) as world:
-        await prepare(world)
-        yield world
+async def postgres(postgres: World) -> World:
+    await prepare(postgres)
+    return postgres
 
 
 # -- the common way ----------------------------------------------------------------------------------------------------
@@ -344,7 +341,7 @@ async def test_wrong_uses_say_what_to_do(shared: World) -> None:
     async with shared.serving(flow) as app:
         first, second, third = await (await app.start(flow())).result(timeout=30)
     assert "declare it with @step(tx=True)" in first
-    assert "here it is a" in second
+    assert "this store gives a" in second
     assert "in a workflow" in third
 
 

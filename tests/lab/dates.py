@@ -6,7 +6,7 @@ included, by the same amount. The monotonic clock, by which everything waits, an
 The suite runs on a copy of the library that leaves two things alone, because each makes a suite of this kind hang:
 
 - Its hooks on condition variables share a lock. A process that forks while one of its threads is in such a hook leaves
-  a child that waits for that lock for ever. Nothing here waits by the wall clock, so nobody needs these hooks.
+  a child that waits for that lock forever. Nothing here waits by the wall clock, so nobody needs these hooks.
 - Its semaphore in shared memory, which every process takes as it starts. One that is killed there stops all others.
 """
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
+from holdfast import App
 from tests.page.chromium import FLAGS, find_browser
 from tests.page.fake import Site, serve
+from tests.page.live import Shop, open_shop
+from tests.page.shop import WORKFLOWS
 
 PATIENCE = 60_000
 """Milliseconds for which an expectation is waited for: only a test that fails takes so long."""
@@ -29,6 +33,20 @@ async def browser(anyio_backend: str) -> AsyncIterator[Browser]:
 def site() -> Iterator[Site]:
     with serve(Site()) as site:
         yield site
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Iterator[Shop]:
+    """The real server, with real workers."""
+    with open_shop(tmp_path) as shop:
+        yield shop
+
+
+@pytest.fixture
+async def app(shop: Shop) -> AsyncIterator[App]:
+    """The store of the shop, from the test's own process."""
+    async with App(shop.url, workflows=WORKFLOWS) as app:
+        yield app
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The app of the page's tests: an order with everything a timeline can show, a machine, a flow and a batch.
 
-Bodies last as long as the tests want: a step named in `SHOP_HOLD` waits for ever, until its process is killed or the
+Bodies last as long as the tests want: a step named in `SHOP_HOLD` waits forever, until its process is killed or the
 file `SHOP_GO` is there.
 """
 

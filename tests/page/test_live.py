@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
 import pytest
 from anyio import to_thread
@@ -14,26 +12,13 @@ from playwright.async_api import Browser, Page, expect
 from holdfast import App
 from tests.page import shop as code
 from tests.page.bundle import ROOT
-from tests.page.live import Shop, open_shop
+from tests.page.live import Shop
 from tests.page.test_looks import complaints, load_axe
 
 IMAGES = ROOT / "docs" / "images"
 UPDATES = bool(os.environ.get("HOLDFAST_UPDATE_SNAPSHOTS"))
 PACE = 0.4 if UPDATES else 0.02
 """Seconds that a body lasts: in the pictures of the docs it is to be seen."""
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(tmp_path) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def app(shop: Shop) -> AsyncIterator[App]:
-    """The same store, from the test's own process."""
-    async with App(shop.url, workflows=code.WORKFLOWS) as app:
-        yield app
 
 
 async def enter(page: Page, shop: Shop, place: str) -> None:

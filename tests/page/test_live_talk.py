@@ -3,30 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 
-import pytest
 from anyio import to_thread
 from playwright.async_api import Page, expect
 
 from holdfast import App
 from tests.page import shop as code
-from tests.page.live import Shop, open_shop
+from tests.page.live import Shop
 from tests.page.test_live import enter
-
-
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    with open_shop(tmp_path) as shop:
-        yield shop
-
-
-@pytest.fixture
-async def app(shop: Shop) -> AsyncIterator[App]:
-    """The same store, from the test's own process."""
-    async with App(shop.url, workflows=code.WORKFLOWS) as app:
-        yield app
 
 
 async def test_a_stream_survives_the_crash_of_its_worker(page: Page, shop: Shop, app: App) -> None:

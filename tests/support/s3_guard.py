@@ -75,7 +75,7 @@ class S3Server:
         wait_until(lambda: is_listening(self.port), self.process, "SeaweedFS")
 
     def stop(self) -> None:
-        """Ended at once: asked gracefully, its parts wait for each other for ever, and its data are of no use now."""
+        """Ended at once: asked gracefully, its parts wait for each other forever, and its data are of no use now."""
         process, self.process = self.process, None
         stop(process, signal.SIGKILL)
         for name, port in self.internal.items():

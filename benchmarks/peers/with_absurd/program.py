@@ -9,7 +9,7 @@ from absurd_sdk import AsyncAbsurd, AsyncTaskContext
 from absurdctl import BUNDLED_SCHEMA_SQL
 
 QUEUE = "bench"
-COMPLETED = f"SELECT count(*) FROM absurd.t_{QUEUE} WHERE state = 'completed'"  # noqa: S608 a name of ours
+COMPLETED = f"SELECT count(*) FROM absurd.t_{QUEUE} WHERE state = 'completed'"  # noqa: S608 our own name
 
 
 def prepare(url: str) -> None:

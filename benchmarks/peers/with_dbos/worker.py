@@ -53,7 +53,7 @@ async def serve(url: str, polls: int) -> None:
 
 
 async def main(url: str, mode: str, numbers: list[int]) -> None:
-    """One of them, then until nobody listens any more."""
+    """One of them, then until no reader is left."""
     modes = {"start": start, "recover": recover, "resume": resume, "serve": serve}
     await modes[mode](url, *numbers)  # type: ignore[operator]
     await asyncio.to_thread(sys.stdin.read)

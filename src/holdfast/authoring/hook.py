@@ -14,7 +14,7 @@ __all__ = ["Hook", "check_hooks"]
 
 
 class Hook:
-    """What happens around your steps: spans, error reports, figures. Override what you need, and give an instance to
+    """What happens around your steps: spans, error reports, metrics. Override what you need, and give an instance to
     `App(hooks=[…])`.
 
     A hook is never called on replay. Its errors are logged once and affect neither the step, nor the run, nor other
@@ -48,7 +48,7 @@ def check_hooks(hooks: Iterable[Hook]) -> tuple[Hook, ...]:
         if not has_step(hook) and not has_on(hook) and not has_idle(hook):
             raise DefinitionError(
                 f"hook {name} overrides none of step(), on() and idle(), so it would never be called. Override one; "
-                "a name that Hook does not know is not called either."
+                "check the spelling of the method names."
             )
         for method in ("step", "on", "idle"):
             called = getattr(type(hook), method)

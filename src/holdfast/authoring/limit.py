@@ -7,7 +7,7 @@ customer.by("item.customer")])`); which key an attempt has follows from its own 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 
@@ -145,10 +145,11 @@ def check_path(hint: Any, path: tuple[str, ...], what: str) -> None:
     """Refuses a path that a parameter of that annotation cannot have. Undeclared types are not checked."""
     for place, part in enumerate(path[1:], 1):
         try:
-            fields = [field.name for field in _fields(msgspec.inspect.type_info(hint))]
+            info = msgspec.inspect.type_info(hint)
         except TypeError:
             return
-        if not fields:
+        fields = [field.name for field in _fields(info)]
+        if not fields and not isinstance(info, _LEAVES):
             return
         if part not in fields:
             raise DefinitionError(
@@ -158,6 +159,17 @@ def check_path(hint: Any, path: tuple[str, ...], what: str) -> None:
         hint = getattr(hint, "__annotations__", {}).get(part)
         if isinstance(hint, str):
             return
+
+
+_LEAVES: Final = (
+    msgspec.inspect.StrType,
+    msgspec.inspect.BoolType,
+    msgspec.inspect.IntType,
+    msgspec.inspect.FloatType,
+    msgspec.inspect.BytesType,
+    msgspec.inspect.ListType,
+)
+"""Types without fields. What is not among them and has none may have some: `Any`, a mapping, a union, a user's type."""
 
 
 def _fields(info: msgspec.inspect.Type) -> Sequence[msgspec.inspect.Field]:

@@ -165,9 +165,9 @@ def definitions_of(schedules: Iterable[Schedule[Any]]) -> dict[str, Definition]:
 def _check_choices(overlap: object, missed: object, times: object) -> None:
     for what, value, choices in (("overlap", overlap, get_args(Overlap)), ("missed", missed, get_args(Missed))):
         if value not in choices:
-            raise InvalidSchedule(f"{what}={value!r}: one of {', '.join(choices)}.")
+            raise InvalidSchedule(f"{what}={value!r}: use one of {', '.join(choices)}.")
     if times is not None and (isinstance(times, bool) or not isinstance(times, int) or times < 1):
-        raise InvalidSchedule(f"times={times!r}: a whole number of at least 1, or None for no end.")
+        raise InvalidSchedule(f"times={times!r}: give a whole number of at least 1, or None for no end.")
 
 
 def _work(call: Call[Any], queue: str) -> Work:

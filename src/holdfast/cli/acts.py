@@ -72,7 +72,7 @@ def act_options(function: Function) -> Function:
     """Options: which runs, who acts, and whether to look first."""
     for option in (
         dry_run_option,
-        click.option("--yes", "is_sure", is_flag=True, help="Do not ask before acting on the runs of a filter."),
+        click.option("--yes", "is_sure", is_flag=True, help="Act on the runs of a filter without asking."),
         actor_option,
         store_options("One object; with several runs one per line, then the count."),
         click.option(

@@ -83,7 +83,6 @@ def plain(value: object, depth: int = 0) -> Any:
 
 
 def plain_key(key: object) -> str:
-    """A key of an object."""
     return str(plain(key if isinstance(key, str) else text_of(key)))
 
 

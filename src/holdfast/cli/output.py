@@ -69,7 +69,6 @@ def prepare(*streams: IO[str]) -> None:
 
 
 def status_part(status: str) -> Part:
-    """A status in its colour."""
     return (status, STATUS_STYLES.get(status, ""))
 
 

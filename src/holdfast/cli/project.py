@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-ORDERS = '''"""Steps and workflows. They know no app: what is served, and where it is kept, is said in app.py."""
+ORDERS = '''"""The steps and the workflow of this project. app.py serves them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Order:
 
 @step(retry=Retry(5, first="1s"), timeout="30s")
 async def charge(order: Order) -> str:
-    """Talk to the outside in steps only: what a step returns is recorded, and after a crash it is not done again."""
+    """Reach the outside world in steps only: their results are recorded, and a completed step never runs again."""
     log.info("charging %d cents, as %s", order.cents, current().idempotency_key)
     return f"payment-{order.id}"
 
@@ -45,7 +45,7 @@ async def fulfil(order: Order) -> str:
     return f"order {order.id} is paid with {payment}"
 '''
 
-APP = '''"""What is served. `holdfast worker` serves it; holdfast.toml says where it is kept."""
+APP = '''"""The app: `holdfast worker` serves its workflows, and holdfast.toml names its store."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ grace = "30s"                       # how long steps may run after Ctrl-C
 """
 
 PYTEST = """\
-# The tests of this folder are its own, whatever is configured further up.
+# Keeps pytest settings of parent folders out of this project.
 [pytest]
 pythonpath = .
 """

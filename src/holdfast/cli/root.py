@@ -1,6 +1,6 @@
 """The command itself: which commands there are, and how every one of them ends.
 
-Exit codes: 0 done, 1 an error (one sentence on standard error), 2 wrong usage, 130 interrupted. A reader that went away
+Exit codes: 0 done, 1 an error (one sentence on standard error), 2 wrong usage, 130 interrupted. A reader that is gone
 (`holdfast runs | head -1`) is not an error. `--debug`, before or after the command's name, shows tracebacks.
 """
 
@@ -277,7 +277,7 @@ def _complain(error: BaseException, sentence: str, *, is_debug: bool) -> None:
             sys.stderr.write(f"{one_line(line)}\n")
         Output(stream=sys.stderr).hanging(("error: ", "bold red"), sentence)
         sys.stderr.flush()
-    except OSError:  # nobody listens
+    except OSError:  # no one reads
         return
 
 

@@ -37,7 +37,7 @@ class StopRequests:
                 signal.signal(number, self._received)
 
     def follow(self, line: socket.socket) -> None:
-        """Does what the supervisor asks, and stops when there is none any more."""
+        """Does what the supervisor asks, and stops when the supervisor is gone."""
         self._line = line
         threading.Thread(target=self._follow, args=(line,), name="holdfast-supervised", daemon=True).start()
 

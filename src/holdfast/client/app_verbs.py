@@ -105,7 +105,7 @@ class CollectVerbs(ABC):
 
         The run begins `within` this time after its first item, or as soon as it has `most` (at most 10,000); the next
         call makes another. Calls with a different queue or `unique` value become different runs. An item is at
-        most 128 KB as JSON. All who gave one to a run get the same run.
+        most 128 KB as JSON. All callers whose items one run takes get that run.
         """
         client = await self.client()
         return await client.collect(workflow, item, into=into, within=within, most=most, queue=queue, unique=unique)

@@ -87,7 +87,7 @@ class Batch(Generic[R]):
         last as cancelled.
         """
         if order not in {"index", "completion"}:
-            raise InvalidInput(f"items(order={order!r}): 'index' or 'completion'")
+            raise InvalidInput(f"items(order={order!r}): use 'index' or 'completion'")
         return self._items.by_index() if order == "index" else self._items.by_completion()
 
     async def item(self, index: int) -> Item[R]:

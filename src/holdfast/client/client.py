@@ -111,7 +111,7 @@ class Client:
         """Lets that worker begin new runs and report their ends. Returns the previous worker."""
         previous, self.local = self.local, worker
         if previous is not None:
-            previous.tell_ends(_nobody)
+            previous.tell_ends(_ignore_end)
         if worker is not None:
             worker.tell_ends(self.waiting.ended)
         self.waiting.is_settled_here = worker.settles if worker is not None else nowhere
@@ -243,9 +243,9 @@ class Client:
     async def count(self, which: Filter, *, by: str = "status", at_most: int = COUNTED) -> dict[Status, int]:
         """The number of runs of each status that match the filter, each counted up to `at_most`."""
         if by != "status":
-            raise InvalidInput(f"count(by={by!r}): runs are counted by 'status'")
+            raise InvalidInput(f"count(by={by!r}): use by='status'")
         if isinstance(at_most, bool) or not isinstance(at_most, int) or at_most < 1:
-            raise InvalidInput(f"count(at_most={at_most!r}): a whole number of at least 1")
+            raise InvalidInput(f"count(at_most={at_most!r}): give a whole number of at least 1")
         return await self.store.tally(which, at_most=at_most)
 
     async def page(self, which: Filter, *, after: str = "", limit: int = 100) -> tuple[list[RunView], str]:
@@ -291,17 +291,17 @@ class Client:
         return [watcher.run for watcher in await self.store.watchers(topic.name)]
 
 
-def _nobody(end: e.ChildEnded) -> None:
+def _ignore_end(end: e.ChildEnded) -> None:
     return None
 
 
 def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
-    """What is to be started, where it may be."""
+    """The workflow to start. Raises what is wrong with the call, its options, or the place of the start."""
     if not isinstance(call, Call):
         checked_call(call, "app.start")
     if how.if_exists not in {None, "return", "reject", "replace"}:
         raise InvalidInput(
-            f"if_exists={how.if_exists!r}: 'return' (the existing run, whatever its input), 'reject', or 'replace' "
+            f"if_exists={how.if_exists!r}: use 'return' (the existing run, whatever its input), 'reject', or 'replace' "
             "with unique="
         )
     if how.if_exists == "replace" and how.unique is None:
@@ -361,7 +361,7 @@ def _unique(how: StartOptions) -> str:
 
 def _priority(value: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not -1_000_000 <= value <= 1_000_000:
-        raise InvalidInput(f"priority={value!r}: a whole number between -1,000,000 and 1,000,000")
+        raise InvalidInput(f"priority={value!r}: give a whole number between -1,000,000 and 1,000,000")
     return value
 
 

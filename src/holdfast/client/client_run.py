@@ -136,7 +136,9 @@ class ClientRun(Run[R]):
             limit = format_duration(parse_duration(timeout, what="timeout"))
             doing = (await self.view()).waiting
             raise ResultTimeout(f"run {self.id} has not ended within {limit}: {doing}. It continues; ask again later.")
-        end = await self._with_value(await self._stored_end(found) if isinstance(found, RunRow) else found)
+        end = await self._stored_end(found) if isinstance(found, RunRow) else found
+        if end.blob:
+            end = cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
         if end.status == "completed":
             return cast("R", self._spec.result.decode(end.value) if self._spec else msgspec.json.decode(end.value))
         raise end_error(end, self._spec)
@@ -145,11 +147,6 @@ class ClientRun(Run[R]):
         turn = last_turn(self.id, (await self._client.store.read({row.no: row.next_ordinal - 2}))[row.no])
         terminal = cast("e.Terminal", turn.events[-1])
         return ended(self.id, terminal, turn.at, "")
-
-    async def _with_value(self, end: e.ChildEnded) -> e.ChildEnded:
-        if not end.blob:
-            return end
-        return cast("e.ChildEnded", inline(end, await self._client.store.get_blobs([end.blob])))
 
     async def signal(
         self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None

@@ -79,7 +79,7 @@ def of_contents(row: RunRow, run: Run, contents: Contents) -> Iterator[str]:
         yield f"its wait {key!r} on topic {topic!r} is not among the watchers as its journal has it"
     for watcher, key, message in contents.adoptions:
         if not message.startswith(f"ended:{key}:") or run.end is not None:
-            yield f"run {watcher!r} is noted as waiting for its end under {key!r} in a way that no run asks for"
+            yield f"run {watcher!r} is noted as waiting for its end under {key!r} but does not wait for it"
     if contents.snapshot is not None:
         try:
             from_snapshot(run.id, contents.snapshot)
@@ -99,7 +99,7 @@ def _of_messages(row: RunRow, messages: Sequence[StoredMessage]) -> Iterator[str
     for message in messages:
         number = message.no
         if not 0 < number <= row.inbox_last:
-            yield f"message {number} in its inbox has a number that was not given; the last is {row.inbox_last}"
+            yield f"message {number} in its inbox has a number that was never assigned; the last is {row.inbox_last}"
         if bool(message.consumed) is not (number <= row.inbox_read):
             how = "was taken in" if message.consumed else "is unread"
             yield f"message {number} in its inbox {how}, and its row says that {row.inbox_read} were read"

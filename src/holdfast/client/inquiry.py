@@ -62,7 +62,7 @@ class Inquiry:
                 return await self._asked_before(sent.asks)
             case Ended(status=status):
                 raise RunFinished(
-                    f"run {self._run} has {status.value}: it takes no update {self._name} any more",
+                    f"run {self._run} has {status.value}: it no longer takes update {self._name}",
                     run_id=self._run,
                     status=status.value,
                 )

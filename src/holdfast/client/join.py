@@ -86,7 +86,7 @@ def collected(spec: WorkflowSpec, into: str, within: Duration, most: int) -> Col
             f"collect({name}, into={into!r}): {name} has no such parameter. It has: {', '.join(names) or 'none'}"
         )
     if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST:
-        raise InvalidInput(f"collect(most={most!r}): a whole number between 1 and {MOST:,}")
+        raise InvalidInput(f"collect(most={most!r}): give a whole number between 1 and {MOST:,}")
     return Collected(into, _positive(within, "within"), most)
 
 
@@ -112,5 +112,5 @@ def collected_value(how: Collected, queue: str, unique: str | None) -> str:
 def _positive(value: Duration, what: str) -> timedelta:
     found = parse_duration(value, what=what)
     if not found:
-        raise InvalidInput(f"{what}={value!r}: a duration longer than zero, such as '30s'")
+        raise InvalidInput(f"{what}={value!r}: give a duration longer than zero, such as '30s'")
     return found

@@ -41,7 +41,7 @@ class LineView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BusyLineView(LineView, frozen=True, kw_only=True):
-    """A key of a limit with who holds its places; with many places, with the first of them."""
+    """A key of a limit and the runs that hold its places: the first few if there are many."""
 
     places: tuple[PlaceHolder, ...] = ()
 

@@ -28,7 +28,7 @@ async def manifest(registry: Registry, step_retry: Retry, client: Client | None,
 def check_observe(observe: int) -> int:
     """Checks how many runs of each script to read: 0 needs no store."""
     if isinstance(observe, bool) or not 0 <= observe <= 1000:
-        raise InvalidInput(f"observe={observe!r}: how many runs of each script to look at, from 0 to 1,000")
+        raise InvalidInput(f"observe={observe!r}: give a number of runs from 0 to 1,000")
     return observe
 
 

@@ -34,8 +34,8 @@ async def replace(
     *,
     is_joined: bool,
 ) -> Creation:
-    """Makes the run in the place of the one that was met, after the end of those that it has to wait for. `is_joined`:
-    in the transaction of a caller who may still roll it back."""
+    """Creates the run in place of the one it met; it begins when those before it have ended. `is_joined`: inside a
+    caller's transaction, which may still roll back."""
     for _ in range(TRIES):
         holder = met.run
         seen = Replaced(run=holder.id, is_idle=holder.is_idle, cancel=_cancel(client, holder.id, new_id))
@@ -60,8 +60,8 @@ async def follow(met: Existing, create: Callable[[Replaced, tuple[str, ...]], Aw
 
 def _beaten(met: Existing) -> Conflict:
     return Conflict(
-        f"run {met.run.id} has the value, and changed each of the {TRIES:,} times a run was to follow it: nothing was "
-        "started. Start it again.",
+        f"run {met.run.id} has the value, and changed each of the {TRIES:,} times a run was to replace it. Nothing was "
+        "started: try again.",
         run=met.run.id,
     )
 
@@ -89,7 +89,7 @@ def _reason(new_id: str) -> str:
 
 
 async def _settle(client: Access, replaced: RunRow, new_id: str) -> None:
-    """A run that no worker need be asked about ends now. Its cancel is durable, whatever becomes of this."""
+    """A run that no worker need be asked about ends now. Its cancel is durable even if this fails."""
     if replaced.status is Status.PENDING and replaced.is_idle:
         end: list[e.AnyEvent] = [e.Cancelled(reason=_reason(new_id), actor=client.actor)]
         await imposition.impose(client.store, replaced.id, lambda _: end, steal=False, only=Status.PENDING)

@@ -49,7 +49,7 @@ class Found(msgspec.Struct, frozen=True, gc=False):
 
 
 async def read_errors(store: Store, rows: Sequence[RunRow], hiding: Hiding) -> dict[int, str]:
-    """By number of the run: the first line of what ended those that did not complete. What cannot be read has none."""
+    """The first line of the error of each run that did not complete, by its number. Unreadable ones are left out."""
     found = await _errors(store, rows)
     return {no: one_line(hidden_text(text, hiding, no), ERROR) for no, text in found.items()}
 

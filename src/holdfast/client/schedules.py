@@ -126,26 +126,32 @@ class ScheduleHandle(Generic[R]):
         slot = await self._add(at, check_id(f"{self.name}@trigger:{mark}", "run of this trigger"))
         if slot.fate == "skipped":
             raise Conflict(
-                f"schedule {self.name}: an earlier run is open, and overlap= says to start no other. Wait for its end, "
+                f"schedule {self.name}: an earlier run is open, and overlap= allows no second one. Wait for its end, "
                 "cancel it, or start the workflow with app.start(…)."
             )
         return ClientRun(self._client, slot.run, self._spec)
 
     async def backfill(self, since: datetime, until: datetime, *, most: int = 100) -> AsyncIterator[Slot]:
         """Starts the slots from `since` until before `until` as if they were due now, one after the other, and returns
-        the outcome of each. They are separate runs, and `overlap` applies; the same slot is backfilled once. Raises
-        `InvalidSchedule`, having started none, if there are more slots than `most`.
+        the outcome of each. They are separate runs, and `overlap` applies; the same slot is backfilled once. Slots that
+        have not come yet start at their time and are left out. Raises `InvalidSchedule`, having started none, if there
+        are more slots than `most`.
         """
         if isinstance(most, bool) or not isinstance(most, int) or not 1 <= most <= MOST_SLOTS:
-            raise InvalidInput(f"most={most!r}: a number of slots from 1 to {MOST_SLOTS:,}")
+            raise InvalidInput(f"most={most!r}: give a number of slots from 1 to {MOST_SLOTS:,}")
         begin, end = kept_instant(since, "since"), kept_instant(until, "until")
         if begin >= end:
             raise InvalidInput(
                 f"schedule {self.name}: backfill from {begin.isoformat()} until {end.isoformat()}: since must lie "
                 "before until. Nothing was started."
             )
-        state = await self._state()
-        slots = list(islice(_between(state, begin, end), most + 1))
+        state, now = await self._state(), self._client.store.clock.now()
+        if begin > now:
+            raise InvalidInput(
+                f"schedule {self.name}: backfill since {begin.isoformat()}: this is in the future, where slots start "
+                "by themselves. Give a time that has passed. Nothing was started."
+            )
+        slots = list(islice(_between(state, begin, min(end, now)), most + 1))
         if len(slots) > most:
             raise InvalidSchedule(
                 f"schedule {self.name}: more than {most:,} slots lie between {begin.isoformat()} and "

@@ -72,14 +72,14 @@ def statuses_of(given: Statuses | None) -> tuple[Status, ...]:
         return ()
     words = (given,) if isinstance(given, str) else given
     if not isinstance(words, Iterable) or isinstance(words, Mapping):
-        raise InvalidInput(f"status={given!r}: a status such as 'running', or a list of them")
+        raise InvalidInput(f"status={given!r}: give a status such as 'running', or a list of them")
     return tuple(dict.fromkeys(parse_status(check_text(word, "status=")) for word in words))
 
 
 def is_oldest_first(order: Order) -> bool:
     """Whether that order begins with the oldest."""
     if order not in get_args(Order):
-        raise InvalidInput(f"order={order!r}: '-created' (newest first) or 'created' (oldest first)")
+        raise InvalidInput(f"order={order!r}: use '-created' (newest first) or 'created' (oldest first)")
     return order == "created"
 
 

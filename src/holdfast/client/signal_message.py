@@ -53,13 +53,15 @@ def with_signal(client: Access, new: NewRun, spec: WorkflowSpec, how: StartOptio
     for a signal that the workflow does not take."""
     given = how.signal
     if how.debounce is not None or how.collects is not None:
-        raise InvalidInput("signal= with debounce=: many starts become one run there. Send the signal to that run")
+        raise InvalidInput("signal= does not go with debounce=, which makes one run of many starts. Signal that run")
     if not _is_pair(given):
-        text = f"signal={given!r:.80}: a signal and its value, (approved, True), or with an id, (approved, True, 'm-1')"
+        text = (
+            f"signal={given!r:.80}: give a signal and its value, (approved, True), with an id (approved, True, 'm-1')"
+        )
         raise InvalidInput(text)
     channel, value, *ids = given
     if not _is_channel(channel):
-        raise InvalidInput(f"signal=({channel!r:.60}, …): it begins with a signal such as Signal[bool]('approved')")
+        raise InvalidInput(f"signal=({channel!r:.60}, …): begin with a signal such as Signal[bool]('approved')")
     message, data = signal_message(client, new.row.run, channel, value, *ids)
     name = channel.name
     why = refusal(spec, name, data)

@@ -52,7 +52,7 @@ def _of_row(run: str, name: str, row: StoredParts, place: int) -> Iterator[str]:
 
 
 def _of_spans(rows: Sequence[Row], stored: Iterable[tuple[str, StoredSpan]], ends: Mapping[str, int]) -> Iterator[str]:
-    """Of a journal that was compacted not all spans are known; those of a stream that is not here were not imported."""
+    """Compares the spans. A compacted journal does not know all of them, and an import may lack a stream."""
     told, known = set(_told(rows)), {(name, msgspec.structs.astuple(span)) for name, span in stored}
     if not is_compacted(rows[0]):
         for name, span in sorted(known - told):

@@ -190,7 +190,7 @@ async def replace(client: Access, row: RunRow, wanted: int | str, value: object,
     found = await _find(client, row, wanted)
     data = _any.encode(value)
     if len(data) > MAX_INLINE:
-        limit = f"the value has {len(data):,} bytes, at most {MAX_INLINE:,}"
+        limit = f"the value has {len(data):,} bytes; at most {MAX_INLINE:,} are allowed"
         raise InvalidInput(f"{limit}: drop the message and send another")
     if isinstance(found, e.SignalReceived):
         event = _replaced(client, row, found, data, reason)
@@ -229,9 +229,7 @@ def _check_open(row: RunRow) -> None:
 
 
 def _finished(run: str, status: Status) -> RunFinished:
-    return RunFinished(
-        f"run {run} has {status.value}: nothing in its inbox is read any more", run_id=run, status=status.value
-    )
+    return RunFinished(f"run {run} has {status.value}: its inbox is no longer read", run_id=run, status=status.value)
 
 
 async def _append(client: Access, row: RunRow, event: e.MessageDropped | e.SignalReceived, said: str) -> None:

@@ -36,7 +36,7 @@ def check(settings: Configuration, origins: Mapping[str, str]) -> None:
         raise InvalidConfig(f"{said('app')} contradicts {said('discover')}: set one of them")
     _check_blobs(settings.store.blobs, said, origins)
     if settings.store.shared and not settings.store.blobs.startswith("file:"):
-        raise InvalidConfig(f"{said('store.shared')} is about a folder of blobs, and blobs are kept elsewhere")
+        raise InvalidConfig(f"{said('store.shared')} applies to a folder of blobs only, and blobs are kept elsewhere")
     _check_leases(settings.leases, said)
     for name, length in _lengths(settings).items():
         if length <= timedelta(0):
@@ -56,7 +56,7 @@ def _check_blobs(blobs: str, said: Callable[[str], str], origins: Mapping[str, s
         return
     if not blobs.startswith("s3://"):
         raise InvalidConfig(
-            f'{said("store.blobs")}: "store", a folder such as "file:///shared/folder", or "s3://bucket/prefix"'
+            f'{said("store.blobs")}: use "store", a folder such as "file:///shared/folder", or "s3://bucket/prefix"'
         )
     if "@" in blobs.partition("?")[0]:  # not repeated: it may be a secret
         raise InvalidConfig(f"[store] blobs ({origins['store.blobs']}): an s3:// address must not contain keys")
@@ -71,11 +71,11 @@ def _check_leases(leases: LeaseSettings, said: Callable[[str], str]) -> None:
     if not leases.endpoints:
         raise InvalidConfig(f'{said("leases.type")} needs [leases] endpoints, such as ["{EXAMPLES[leases.type]}"]')
     if not PREFIX.fullmatch(leases.prefix):
-        raise InvalidConfig(f"{said('leases.prefix')}: letters, digits and ._- between single slashes")
+        raise InvalidConfig(f"{said('leases.prefix')}: use letters, digits and ._- between single slashes")
     if leases.ttl < LEAST_TTL:
         raise InvalidConfig(f"{said('leases.ttl')}: {leases.type} counts in whole seconds, and takes two at least")
     if not BUCKET.fullmatch(leases.bucket):
-        raise InvalidConfig(f"{said('leases.bucket')}: letters, digits, _ and -")
+        raise InvalidConfig(f"{said('leases.bucket')}: use letters, digits, _ and -")
     logins = [name for name in ("user", "token_file", "credentials") if getattr(leases, name)]
     if len(logins) > 1:
         raise InvalidConfig(f"{' and '.join(said(f'leases.{name}') for name in logins)}: choose one way to log in")

@@ -114,7 +114,7 @@ def flattened(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def refuse_unknown_variables(names: Mapping[str, str]) -> None:
-    """Refuses a variable that looks like a misspelt one of ours; others are ignored."""
+    """Refuses a variable that looks like a misspelt variable of Holdfast; others are ignored."""
     ours = {key.variable for key in keys().values()}
     for name in names:
         if not name.startswith(PREFIX) or name in ours or _KUBERNETES.search(name):

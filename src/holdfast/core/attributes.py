@@ -30,7 +30,7 @@ def changed_attributes(given: Mapping[str, str | None]) -> dict[str, str | None]
 def check_mapping(given: Mapping[str, T]) -> Mapping[str, T]:
     """Refuses what is not a mapping."""
     if not isinstance(given, Mapping):
-        raise InvalidInput(f"attributes={given!r}: a mapping from names to texts, such as {{'tier': 'gold'}}")
+        raise InvalidInput(f"attributes={given!r}: give a mapping from names to texts, such as {{'tier': 'gold'}}")
     return given
 
 

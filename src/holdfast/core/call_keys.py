@@ -10,21 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container
 
+import msgspec
 
-class Keys:
+
+class Keys(msgspec.Struct, eq=False, gc=False):
     """The keys of one pass. Memory is proportional to the names used, not to the calls. For each name it remembers the
     next number: lower ones were assigned, or used explicitly.
     """
 
-    def __init__(self, spent: Collection[str] = ()) -> None:
-        self._next: dict[str, int] = {}
-        self._spent = spent
+    _spent: Collection[str] = ()
+    _next: dict[str, int] = {}
 
     def take(self, name: str) -> str:
         """The key of the next call of that name."""
         following = self._next
         number = following.get(name)
-        if number is None and not self._was_numbered(name):
+        if number is None and (":" not in name or not self._was_numbered(name)):
             key = name
             following[name] = 1
         else:
@@ -36,9 +37,7 @@ class Keys:
 
     def peek(self, name: str) -> str:
         """The key that `take` would give, without taking it."""
-        keys = Keys(self._spent)
-        keys._next = dict(self._next)
-        return keys.take(name)
+        return Keys(self._spent, dict(self._next)).take(name)
 
     def _was_numbered(self, name: str) -> bool:
         """Whether a name that looks like a numbered key was assigned as one."""

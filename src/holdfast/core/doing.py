@@ -69,6 +69,7 @@ class Doing(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(Doing)
 _IDLE = Doing()
+_RUNNING = Status.RUNNING  # a name alone: asked for by every turn
 _SECOND = timedelta(seconds=1)
 _MILLISECOND = timedelta(milliseconds=1)
 
@@ -77,7 +78,7 @@ def doing(run: Run) -> Doing:
     """What the run does, from its fold."""
     if run.end is not None:
         return _IDLE
-    if run.paused is not None:  # whatever is open stands still
+    if run.paused is not None:  # nothing that is open continues
         paused = run.paused
         return Doing((Occupation("paused", paused.reason, detail=one_line(paused.detail, LONG)),))
     if run.status is Status.PENDING:
@@ -103,13 +104,17 @@ def doing(run: Run) -> Doing:
 
 def not_begun(workflow: str, available_at: datetime | None, after: Sequence[str] = ()) -> Doing:
     """What a run does that waits for its first worker, or for the end of other runs before."""
-    return Doing((Occupation("start", workflow, available_at, detail=one_line(", ".join(after), SHORT)),))
+    return Doing(
+        (Occupation("start", workflow, available_at, detail=one_line(", ".join(after), SHORT) if after else ""),)
+    )
 
 
 def encode_now(run: Run) -> bytes:
     """`doing` in stored form. Most turns ask for one step whose first attempt begins; that form is built once."""
+    if run.end is not None:
+        return b""
     steps = run.steps
-    if len(steps) == 1 and run.status is Status.RUNNING and not run.waits and run.end is None and run.retry is None:
+    if len(steps) == 1 and run.status is _RUNNING and not run.waits and run.retry is None:
         (step,) = steps.values()
         is_first = step.attempt == 1 and step.of is None and step.retry_at is None
         is_plain = is_first and not step.is_unstarted and not step.is_abandoned

@@ -2,7 +2,7 @@
 
 A turn's row holds the events that came in (*inputs*: outcomes, timers, messages), followed by the program's reaction
 (*outputs*: what it scheduled, waits for, or how it ended). Replay feeds the inputs of a row and compares the outputs.
-Tags and field names are stored for ever: to change one, add an upcaster (`core.upcast`) and raise `core.turn.FORMAT`.
+Tags and field names are stored forever: to change one, add an upcaster (`core.upcast`) and raise `core.turn.FORMAT`.
 
 Payloads are raw JSON in `value`; above the inline limit `value` is absent and `blob` names the bytes by SHA-256. `refs`
 names the blobs that the payload refers to: nothing searches the payload for them.

@@ -8,22 +8,18 @@ __all__ = ["is_dict", "is_list", "is_named", "is_set", "is_tuple"]
 
 
 def is_dict(value: object) -> TypeGuard[dict[Any, Any]]:
-    """A dict or a subclass."""
     return isinstance(value, dict)
 
 
 def is_list(value: object) -> TypeGuard[list[Any]]:
-    """A list or a subclass."""
     return isinstance(value, list)
 
 
 def is_tuple(value: object) -> TypeGuard[tuple[Any, ...]]:
-    """A tuple or a subclass."""
     return isinstance(value, tuple)
 
 
 def is_named(value: object) -> TypeGuard[Any]:
-    """A named tuple."""
     return is_tuple(value) and hasattr(value, "_fields")
 
 

@@ -8,7 +8,9 @@ gives is checked on entry (`kept_instant`, `instant_after`); what the engine com
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.plurals import type_of
@@ -29,8 +31,7 @@ _FIRST = (EARLIEST - _EPOCH) // _MICROSECOND
 _LAST = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND
 
 
-def micros(at: datetime) -> int:
-    """The instant as whole microseconds since 1970, exactly. Raises if it could not be read again."""
+def _micros(at: datetime) -> int:
     try:
         value = (at - _EPOCH) // _MICROSECOND
     except TypeError:
@@ -38,6 +39,11 @@ def micros(at: datetime) -> int:
     if not _FIRST <= value <= _LAST:
         raise InvalidInput(_outside("an instant", at))
     return value
+
+
+micros: Callable[[datetime], int] = lru_cache(maxsize=256)(_micros)
+"""The instant as whole microseconds since 1970, exactly. Raises if it could not be read again. A turn's instant is in
+several columns, so it is computed once."""
 
 
 def instant(value: int) -> datetime:

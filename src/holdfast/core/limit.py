@@ -102,6 +102,12 @@ def tat_after(rule: Rule, tat: int, now: int) -> int:
     return tat if rule.interval is None else max(tat, now) + rule.interval
 
 
+def has_spare(rule: Rule, tat: int, now: int) -> bool:
+    """Whether more than half of the burst has gathered: those for whom it was are late, and some would soon be lost.
+    What is left is for them. A burst of 1 has nothing to spare."""
+    return rule.interval is not None and rule.burst > 1 and token_at(rule, tat, rule.burst // 2 + 1) <= now
+
+
 def wake_times(rule: Rule, tat: int, now: int, *, awake: int, held: int, horizon: int, most: int) -> list[int]:
     """When to wake the next waiters if `awake` are woken already and `held` places are taken: as many as will find a
     place within `horizon`, and always the first if only time delays it."""
@@ -157,6 +163,15 @@ def declared_rule(state: LimitState, rule: Rule, instance: str, live: Collection
             instances = (*instances, instance)
         found.append(msgspec.structs.replace(one, instances=instances))
     return msgspec.structs.replace(state, declared=tuple(found[-20:]))
+
+
+def settled_limit(state: LimitState, live: Collection[str]) -> LimitState:
+    """The limit as these instances declare it: workers have come and gone."""
+    found = [
+        msgspec.structs.replace(one, instances=tuple(each for each in one.instances if each in live))
+        for one in state.declared
+    ]
+    return msgspec.structs.replace(state, declared=tuple(found))
 
 
 def key_text(value: Any, what: str) -> str:

@@ -31,7 +31,6 @@ class MachinePath:
 
     @property
     def state(self) -> str:
-        """The current state."""
         return self.visits[-1].state if self.visits else ""
 
 

@@ -113,7 +113,6 @@ def manifest_of(entries: Iterable[ManifestEntry], step_retry: Retry) -> Manifest
 
 
 def entry_of(spec: WorkflowSpec, checkpoints: tuple[Checkpoint, ...] = ()) -> ManifestEntry:
-    """The entry of a definition."""
     kind = kind_of(spec)
     parts = tuple(_part(part, position) for position, part in enumerate(spec.parts()))
     names = [part.name for part in parts]

@@ -54,8 +54,7 @@ def ended_by(row: Row, key: str) -> e.ChildEnded:
 
 
 def told_at_end(row: Row, key: str) -> e.ChildEnded | e.PredecessorEnded:
-    """What is sent to a run that asked to be told of this end: as that of a child, or, without a key, that it may
-    begin."""
+    """The message to a run that waits for this end: the end of its child, or, without a key, that it may begin."""
     return ended_by(row, key) if key else e.PredecessorEnded(run=row.run)
 
 

@@ -113,7 +113,7 @@ class Entered(Event, frozen=True, tag="entered", kw_only=True):
 
 
 class Kept(Event, frozen=True, tag="kept", kw_only=True):
-    """A saga succeeded: these steps will not be undone any more."""
+    """A saga succeeded: these steps will no longer be undone."""
 
     keys: tuple[str, ...]
 

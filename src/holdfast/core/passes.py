@@ -67,8 +67,8 @@ class Beginning(msgspec.Struct, gc=False):
 
 
 def with_inputs(start: Start, given: Sequence[e.InputGiven]) -> Start:
-    """The start with what calls gave that joined the run before it began: in the place of its arguments, or added to
-    one of them. Payloads are in place where something is added."""
+    """The start with the inputs of calls that joined the run before it began: they replace its arguments, or extend
+    one of them. Payloads that are extended must be loaded."""
     added: dict[str, list[e.InputGiven]] = {}
     for event in given:
         if event.into:

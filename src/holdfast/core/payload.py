@@ -73,7 +73,6 @@ class Shape(Generic[T]):
 
     @property
     def annotation(self) -> Any:
-        """The annotation itself."""
         try:
             return self._read()
         except Unsupported as error:
@@ -287,7 +286,7 @@ def is_same_input(stored: str, digest: str) -> bool:
 def canonical(data: bytes) -> bytes:
     """The same JSON with the keys of all objects sorted: equal values have equal bytes. For hashes only."""
     try:
-        if is_too_deep(data, MAX_DEPTH + 1):
+        if len(data) > 2 * MAX_DEPTH and is_too_deep(data, MAX_DEPTH + 1):  # nothing shorter can be
             raise NotDecodable(f"the data is nested more than {MAX_DEPTH} levels deep.")
         return _encode_sorted(_decode_any(data))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -51,7 +51,7 @@ class QueueRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class DeclaredQueue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Rules that workers declare. `number` is the order in which the store first saw them; without `rules` no live
-    worker declares them any more."""
+    worker declares them."""
 
     digest: str
     number: int
@@ -112,7 +112,7 @@ def _rules(
     parked: object = "holds",
 ) -> QueueRules:
     if parked not in ("holds", "frees"):
-        raise InvalidInput(f"parked={parked!r}: 'holds' (a parked run keeps its place) or 'frees'.")
+        raise InvalidInput(f"parked={parked!r}: use 'holds' (a parked run keeps its place) or 'frees'.")
     return QueueRules(
         at_once=_places(at_once, "at_once"),
         per_worker=_places(per_worker, "per_worker"),
@@ -128,7 +128,7 @@ def _places(value: object, what: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST:
         raise InvalidInput(
-            f"{what}={value!r}: a whole number from 1 to {LARGEST:,}, or None for no limit. To let nothing begin, "
+            f"{what}={value!r}: give a whole number from 1 to {LARGEST:,}, or None for no limit. To let nothing begin, "
             "pause the queue."
         )
     return value
@@ -138,7 +138,7 @@ def _weights(value: object) -> dict[str, float]:
     if value is None:
         return {}
     if not is_dict(value):
-        raise InvalidInput(f"shares={value!r}: weights by share, such as {{'gold': 3}}.")
+        raise InvalidInput(f"shares={value!r}: give weights by share, such as {{'gold': 3}}.")
     if len(value) > MOST_SHARES:
         raise InvalidInput(f"shares: {len(value):,} shares have a weight; at most {MOST_SHARES:,} may. Leave out 1s.")
     weights: dict[str, float] = {}

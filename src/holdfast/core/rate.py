@@ -37,7 +37,7 @@ class Rate(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def burst(self) -> int:
-        """How many may come at once, unless it is said."""
+        """The default burst: how many may begin at once."""
         return max(1, _SMOOTH // self.interval)
 
     def __str__(self) -> str:

@@ -119,7 +119,7 @@ class Settings(msgspec.Struct, frozen=True):
     max_claims: int = 20  # claims without progress that quarantine a run, whatever the cause
     snapshot_every: int = 1000  # rows of a run between two snapshots; 0: none
     compact_after: int | None = 10_000  # rows of a journal before it is compacted; None: only when asked for
-    keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: for ever
+    keep: timedelta | None = timedelta(days=30)  # how long ended runs are kept that do not say it; None: forever
     paranoid: bool = False  # replay each run whenever it is parked or has ended
 
     def grace_until(self, at: datetime) -> datetime:
@@ -131,7 +131,7 @@ def check_step_limit(limit: int | msgspec.UnsetType | None, what: str) -> int | 
     if limit is None or limit is msgspec.UNSET:
         return limit
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise InvalidInput(f"{what}: at least 1, or None for no limit")
+        raise InvalidInput(f"{what}: give at least 1, or None for no limit")
     return limit
 
 
@@ -141,6 +141,8 @@ def check_limits(
     """Refuses numbers that make no sense, by name."""
     check_step_limit(step_limit, f"step_limit={step_limit}")
     if snapshot_every is not msgspec.UNSET and snapshot_every < 0:
-        raise InvalidInput(f"snapshot_every={snapshot_every}: rows between two snapshots of a run, or 0 for none")
+        raise InvalidInput(
+            f"snapshot_every={snapshot_every}: give the rows between two snapshots of a run, or 0 for none"
+        )
     if compact_after is not msgspec.UNSET and compact_after is not None and compact_after < 1:
-        raise InvalidInput(f"compact_after={compact_after}: at least 1 row, or None to compact only when asked to")
+        raise InvalidInput(f"compact_after={compact_after}: give at least 1 row, or None to compact only when asked to")

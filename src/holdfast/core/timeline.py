@@ -305,7 +305,7 @@ class Timeline:
             self._end(event.key, "abandoned")
             return
         if entry is None and event.message:
-            self._begin("signal", name, key=event.key)  # it was there before anybody waited
+            self._begin("signal", name, key=event.key)  # it arrived before the run waited
         self._settle(event.key, "received" if event.message else "abandoned")
 
     def _end_child(self, event: e.ChildEnded) -> None:

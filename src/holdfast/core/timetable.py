@@ -129,7 +129,7 @@ def make_timetable(
 def _period(every: Duration) -> timedelta:
     period = parse_duration(every, what="every=", most=LONGEST_WAIT)
     if period < SHORTEST:
-        raise InvalidSchedule(f"every={every!r}: a period is at least 1 s.")
+        raise InvalidSchedule(f"every={every!r}: give a period of at least 1 s.")
     return period
 
 

@@ -92,7 +92,8 @@ def checksum(previous: bytes, ordinal: int, epoch: int, at: int, body: bytes, *,
     if format < 2:
         text = b"%b%d:%d:%d:%d:%b" % (previous, ordinal, epoch, at, format, body)
     else:
-        text = b"%b%d:%d:%d:%d:%d:%b0:" % (previous, ordinal, epoch, at, format, len(body), body)
+        head = f"{ordinal}:{epoch}:{at}:{format}:{len(body)}:"
+        text = b"".join((previous, head.encode(), body, b"0:"))
     return blake2b(text, digest_size=16).digest()
 
 
@@ -195,11 +196,11 @@ def lifted(events: Any, format: int, where: str) -> Any:
     for version in range(format, FORMAT):
         lift = UPCASTERS.get(version)
         if lift is None:
-            raise CorruptJournal(f"{where} has event format {version}, which nothing lifts")
+            raise CorruptJournal(f"{where} has event format {version}, and this code cannot upgrade it")
         try:
             events = lift(events)
         except Exception as error:
             raise CorruptJournal(
-                f"{where} does not lift from event format {version}: {type(error).__name__}: {error}"
+                f"{where} cannot be upgraded from event format {version}: {type(error).__name__}: {error}"
             ) from error
     return events

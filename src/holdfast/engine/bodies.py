@@ -44,27 +44,19 @@ class Attempt(msgspec.Struct, frozen=True, gc=False):
     attributes: Mapping[str, str] = {}
 
 
-class Body:
+class Body(msgspec.Struct, eq=False):
     """One running attempt."""
 
-    __slots__ = (
-        *("_report", "_running", "_threads"),
-        *("attempt", "has_begun", "is_stopping", "queued", "scope", "stop_reason", "task"),
-    )
-
-    def __init__(
-        self, attempt: Attempt, report: Callable[[Body, Outcome], None], running: set[Body], threads: Threads
-    ) -> None:
-        self.attempt: Attempt = attempt
-        self.has_begun: bool = False
-        self.scope: StepScope | None = None
-        self.stop_reason: str = ""
-        self._report = report
-        self._running = running
-        self._threads = threads
-        self.queued: asyncio.Future[Any] | None = None
-        self.is_stopping: bool = False  # it was asked to stop
-        self.task: asyncio.Task[None] | None = None
+    attempt: Attempt
+    _report: Callable[[Body, Outcome], None]
+    _running: set[Body]
+    _threads: Threads
+    has_begun: bool = False
+    scope: StepScope | None = None
+    stop_reason: str = ""
+    queued: asyncio.Future[Any] | None = None
+    is_stopping: bool = False  # it was asked to stop
+    task: asyncio.Task[None] | None = None
 
     @property
     def is_thread(self) -> bool:
@@ -88,7 +80,7 @@ class Body:
             self.leave(reason)
 
     def leave(self, reason: str) -> None:
-        """Leaves the body, including a thread that was only told to stop so far: nothing waits for it any more."""
+        """Leaves the body, including a thread that was only told to stop so far: nothing waits for it now."""
         if not self.is_stopping:
             self._tell(reason)
             self._cancel()
@@ -141,7 +133,8 @@ class Bodies:
     def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
         """Starts the body; `report` is called once, on this event loop."""
         body = Body(attempt, report, self._running, self._threads)
-        body.task = asyncio.get_running_loop().create_task(self._run(body, report))
+        loop = asyncio.get_running_loop()
+        body.task = loop.create_task(self._run(body, report), name=attempt.command.key)
         self._running.add(body)
         return body
 

@@ -9,20 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
+
 from holdfast.turn.park import MANY
 
 PACE, LONGEST = 0.000_05, 0.05
 """Seconds between two looks per awaited child, since the cost of a turn grows with them; and the maximum."""
 
 
-class Pace:
+class Pace(msgspec.Struct, eq=False, gc=False):
     """Looks at the inbox of one run: at once, or shortly after the last look."""
 
-    __slots__ = ("_handle", "_looked_at")
-
-    def __init__(self) -> None:
-        self._handle: asyncio.TimerHandle | None = None
-        self._looked_at = 0.0
+    _handle: asyncio.TimerHandle | None = None
+    _looked_at: float = 0.0
 
     @property
     def is_waiting(self) -> bool:

@@ -132,7 +132,7 @@ class Committer:
         self._telemetry.tell(TurnsCommitted(len(commits), size, time.perf_counter() - began))
 
     async def settle(self, limit: float) -> None:
-        """Waits until everything submitted so far has its verdict, but not for ever: a store that accepts nothing must
+        """Waits until everything submitted so far has its verdict, but not forever: a store that accepts nothing must
         not keep a worker from stopping. Turns that were not accepted run again elsewhere."""
         deadline = asyncio.get_running_loop().time() + limit
         while under_way := [task for task in (self._task, *self._aside) if task is not None]:

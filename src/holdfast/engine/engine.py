@@ -186,7 +186,7 @@ class Engine:
                 self.met("failed", row.id, str(error))
                 broken = self.sessions.get(row.id)
                 if broken is not None and broken.epoch == row.epoch:
-                    broken.drop("could not be opened", event="abandoned")  # or it would keep its slot for ever
+                    broken.drop("could not be opened", event="abandoned")  # or it would keep its slot forever
                 await self._put_back(row)
 
     async def _open_cold(

@@ -113,7 +113,7 @@ class Holdings:
         return "taken over by another worker"
 
     async def _give_strays_back(self, instance: str, held: Mapping[str, Held]) -> None:
-        """Releases runs that are ours in the store but unknown here, which would wait for ever. Only after two
+        """Releases runs that are ours in the store but unknown here, which would wait forever. Only after two
         comparisons, since an answer that explains them may be on its way. They are claimed again then."""
         engine = self._engine
         found = {name: x.epoch for name, x in held.items() if not engine.knows(name)}

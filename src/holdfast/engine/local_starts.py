@@ -102,7 +102,7 @@ class Beginnings:
                 engine.freed()
 
     async def _is_in_use(self, new: NewRun, key_since: datetime, is_named: bool) -> bool:
-        """Whether the id or key is certainly in use: then the workflow's code is not entered in vain."""
+        """Whether the id or key is certainly in use: then the workflow's code need not run."""
         store, started = self._engine.store, new.started
         if is_named and await store.get(new.row.run) is not None:
             return True
@@ -168,7 +168,7 @@ class Beginnings:
             self._discard(self._lost.popitem()[1])
 
     async def close(self, limit: float) -> None:
-        """Waits for the pending answers, but not for ever."""
+        """Waits for the pending answers, but not forever."""
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=limit)
         self._is_closed = True

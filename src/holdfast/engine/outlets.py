@@ -154,7 +154,7 @@ class Outlets:
     # -- from any thread -----------------------------------------------------------------------------------------------
 
     def send(self, outlet: Outlet, name: str, data: bytes) -> None:
-        """Buffers a part. Raises CancelledError if nothing waits for the attempt any more."""
+        """Buffers a part. Raises CancelledError if nothing waits for the attempt now."""
         with self._lock:
             if outlet.is_over:
                 raise asyncio.CancelledError(
@@ -167,7 +167,7 @@ class Outlets:
             buffer.add(outlet, data)
             was_kicked, self._is_kicked = self._is_kicked, True
         if not was_kicked and self._loop is not None:
-            with suppress(RuntimeError):  # the worker has stopped: nobody writes any more
+            with suppress(RuntimeError):  # the worker has stopped: nothing writes them
                 self._loop.call_soon_threadsafe(self._kick)
 
     # -- on the event loop ---------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class Outlets:
             return False
         if isinstance(answer, Appended):
             self._remember(place, flush.end)
-        if stretch not in buffer.stretches:  # nobody wants it any more
+        if stretch not in buffer.stretches:  # it is no longer wanted
             return False
         buffer.drop(stretch)
         if isinstance(answer, Closed):

@@ -43,9 +43,7 @@ class Held(Protocol):
     def run(self) -> Run: ...
 
     @property
-    def epoch(self) -> int:
-        """The epoch of its lease."""
-        ...
+    def epoch(self) -> int: ...
 
 
 def _who(session: Held) -> tuple[str, str, str, int]:

@@ -110,7 +110,7 @@ class Session:
         self.machine: Machine = Machine(run, program, home.rules, self._withdraw, no=no, epoch=epoch, seen=inbox_read)
         self.unsent: Commit | None = None  # of a run that does not exist yet: its first turn
         self._given: tuple[i.Input, ...] = ()  # while effects are performed
-        self._is_performing = False
+        self._is_performing = self._is_resting = False
         self._settled: asyncio.Event | None = None  # while a claim waits for the store's answer
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
@@ -119,7 +119,6 @@ class Session:
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
         self._pace = Pace()
-        self._is_resting = False
 
     @property
     def run(self) -> Run:
@@ -200,15 +199,15 @@ class Session:
 
     def take(self, given: i.Input) -> None:
         """Gives the machine an input, and performs the effects it returns."""
-        self._given += (given,)
         if self._is_performing:
+            self._given += (given,)
             return
         self._is_performing = True
         try:
+            self._perform(self.machine.take(given))
             while self._given:
                 given, self._given = self._given[0], self._given[1:]
-                for effect in self.machine.take(given):
-                    self._perform(effect)
+                self._perform(self.machine.take(given))
         finally:
             self._is_performing = False
         if self._settled is not None and not self.machine.is_settling:
@@ -217,57 +216,59 @@ class Session:
 
     async def settled(self) -> None:
         """Waits for the answer of the store, which is being asked."""
-        self._settled = settled = self._settled or asyncio.Event()
-        await settled.wait()
+        self._settled = self._settled or asyncio.Event()
+        await self._settled.wait()
 
     # -- what is to be done --------------------------------------------------------------------------------------------
 
-    def _perform(self, effect: f.Effect) -> None:
+    def _perform(self, effects: list[f.Effect]) -> None:
         home = self.home
-        match effect:
-            case f.Submit():
-                self._submit(effect)
-            case f.Start():
-                self._start(effect)
-            case f.Turned():
-                report.turned(self, effect.draft, effect.park, is_leaving=effect.is_leaving, unread=effect.unread)
-                home.turned(self, effect.draft)
-            case f.StepEnded():
-                if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
-                    report.step_ended(self, effect, self._began.pop(effect.key, None), self.home.clock.now())
-            case f.WakeAt():
-                self._alarm = self._alarm or Alarm(home.wheel, self._time_came)
-                self._alarm.set(effect.at)
-            case f.Leave():
-                self._leave(effect)
-            case f.LookInbox():
-                self._pace.look(len(self.machine.run.waits), lambda: home.fetch_inbox(self))
-            case f.Rest():
-                self._rest(is_resting=effect.is_resting)
-            case f.Stop():
-                self._bodies[effect.key].stop(effect.why)
-            case f.Forget():
-                self._forget(effect.key, effect.why)
-            case f.GiveUp():
-                self._transactions.pop(effect.key).give_up()
-            case f.Release():
-                home.release(self, effect.until, effect.seen)
-            case f.Return():
-                home.give_back(self, effect.until, effect.seen)
-            case f.MovePlaces():
-                home.move_places(self, effect)
-            case f.Reload():
-                home.reload(self, effect.kept)
-            case f.Doubt():
-                home.doubt()
-            case f.Close():
-                report.close(home.telemetry, effect.program, self.run.id)
-            case f.Ended():
-                home.on_end(effect.end)
-            case f.Dropped() | f.GivenBack() | f.Broken():
-                report.told(self, effect)
-            case _:
-                assert_never(effect)
+        for effect in effects:
+            match effect:
+                case f.Submit():
+                    self._submit(effect)
+                case f.Start():
+                    self._start(effect)
+                case f.Turned():
+                    report.turned(self, effect.draft, effect.park, is_leaving=effect.is_leaving, unread=effect.unread)
+                    home.turned(self, effect.draft)
+                case f.StepEnded():
+                    if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
+                        report.step_ended(self, effect, self._began.pop(effect.key, None), self.home.clock.now())
+                case f.WakeAt():
+                    self._alarm = self._alarm or Alarm(home.wheel, self._time_came)
+                    self._alarm.set(effect.at)
+                case f.Leave():
+                    self._leave(effect)
+                case f.LookInbox():
+                    self._pace.look(len(self.machine.run.waits), lambda: home.fetch_inbox(self))
+                case f.Rest():
+                    self._rest(is_resting=effect.is_resting)
+                case f.Stop():
+                    self._bodies[effect.key].stop(effect.why)
+                case f.Forget():
+                    self._forget(effect.key, effect.why)
+                case f.GiveUp():
+                    self._transactions.pop(effect.key).give_up()
+                case f.Release():
+                    home.release(self, effect.until, effect.seen)
+                case f.Return():
+                    home.give_back(self, effect.until, effect.seen)
+                case f.MovePlaces():
+                    home.move_places(self, effect)
+                case f.Reload():
+                    home.reload(self, effect.kept)
+                case f.Doubt():
+                    home.doubt()
+                case f.Close():
+                    report.close(home.telemetry, effect.program, self.run.id)
+                case f.Ended():
+                    home.on_end(effect.end)
+                case f.Dropped() | f.GivenBack() | f.Broken():
+                    report.told(self, effect)
+                case _:
+                    assert_never(effect)
+        effects.clear()  # the machine keeps the list, but not the draft
 
     def _submit(self, effect: f.Submit) -> None:
         match effect.where:

@@ -64,7 +64,7 @@ class Asking:
         )
 
     def _snapshot_dropped(self, run: str, why: Exception) -> None:
-        what = "its snapshot is of no use and is dropped, the journal is read instead"
+        what = "its snapshot cannot be used and is dropped; the journal is read instead"
         self._telemetry.tell(Trouble(what, why, run=run))
 
     async def supply(self, replay: Replay) -> None:

@@ -69,7 +69,7 @@ class Threads:
         return found is not None
 
     def shutdown(self) -> None:
-        """Nothing queued begins any more; running work is left alone."""
+        """Nothing queued begins from now on; running work is left alone."""
         with self._turn:
             self._queued.clear()
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -122,14 +122,14 @@ class Threads:
             is_needed = bool(self._queued) and not self._is_waking
             self._is_waking = self._is_waking or is_needed
         if is_needed:
-            with suppress(RuntimeError):  # shut down meanwhile: nothing waits any more
+            with suppress(RuntimeError):  # shut down meanwhile: nothing waits for it
                 self.pool.submit(self._work)
 
     def _tell(self, future: asyncio.Future[Any], value: Any, error: BaseException | None) -> None:
         self._ended.append((future, value, error))
         if not self._is_told:
             self._is_told = True
-            with suppress(RuntimeError):  # the loop is closed: nothing waits any more
+            with suppress(RuntimeError):  # the loop is closed: nothing waits for it
                 future.get_loop().call_soon_threadsafe(self._settle)
 
     def _settle(self) -> None:

@@ -43,7 +43,6 @@ def definition_of(function: Callable[..., Any]) -> Definition | None:
 
 
 def line_of(file: str, line: int) -> str:
-    """The text of one line."""
     return linecache.getline(file, line)
 
 

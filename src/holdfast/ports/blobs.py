@@ -94,6 +94,6 @@ class Blobs(Protocol):
     async def mark(self, of: Mark, new: int = 0) -> int:
         """The mark by which the store recognises something outside; 0 if there is none. "folder": the home that holds
         the bytes of its blobs (`ports.blob_home`). "leases": the lease manager's prefix. A `new` one (64 bits, above 0)
-        is stored if there was none, durably and for ever: concurrent callers all get the same one.
+        is stored if there was none, durably and forever: concurrent callers all get the same one.
         """
         ...

@@ -119,12 +119,12 @@ class Heart(Protocol):
     def beat(self, progress: str = "", *, recovery: str = "", frees: int = 100, takes_back: bool = True) -> Beat:
         """Renews the lease of the instance, and with it all its runs; frees the runs of instances whose lease ran out
         (at most `frees` of them: available now, lease cleared, epoch and worker as they were), and says when the next
-        lease of anybody else runs out, and how long there is nothing to claim. A death counts against the runs that
+        lease of another worker runs out, and how long there is nothing to claim. A death counts against the runs that
         the instance held, as `core.suspicion` says; an instance that had lapsed and beats again had not died, so what
         its end counted against runs that made no progress since is taken back, their claim included, unless
-        `takes_back` is false. `progress` and `recovery` are shown in
-        the worker's row. An instance that is not known (any more) has lapsed until it registers (again). The cost is
-        that of the instances that hold runs, however many runs they hold. Raises `StoreUnavailable`."""
+        `takes_back` is false. `progress` and `recovery` are shown in the worker's row. An unknown instance has lapsed
+        until it registers. The cost is that of the instances that hold runs, however many runs they hold. Raises
+        `StoreUnavailable`."""
         ...
 
     def close(self) -> None:
@@ -140,7 +140,7 @@ class Leases(Protocol):
         over from are ended and their runs freed at once; returns the ids of these, in any order. Others keep theirs
         until expiry. The cost is that of the worker's own runs, however many the store holds.
 
-        Runs that were put off because nobody held a definition which this worker holds are available at once."""
+        Runs that were put off for want of a definition which this worker holds are available at once."""
         ...
 
     def heart(self, instance: str, ttl: timedelta) -> Heart:
@@ -167,7 +167,7 @@ class Leases(Protocol):
         doubling up to 5 min, with a note; it is never failed.
 
         A run whose row cannot be read in full is taken too, and says so (`RunRow.damage`); the engine pauses it. A
-        worker's row that cannot be read holds no definitions, and keeps nobody from claiming or beating.
+        worker's row that cannot be read holds no definitions, and keeps no other worker from claiming or beating.
         """
         ...
 
@@ -179,7 +179,7 @@ class Leases(Protocol):
 
     async def acquit(self, run: int, *, epoch: int) -> bool:
         """Clears the evidence against a run that survived its trial; its claims still count. Returns False, and writes
-        nothing, if it is not held under that epoch (any more)."""
+        nothing, if it is not held under that epoch."""
         ...
 
     async def reinstate(self, run: str, *, instance: str, epoch: int) -> bool:
@@ -207,7 +207,7 @@ class Leases(Protocol):
 
     async def release(self, run: int, *, epoch: int, until: datetime | None, inbox_seen: int, note: str = "") -> bool:
         """Gives a run back without a turn, fenced by epoch; available now if messages are unread, else at `until`. The
-        claim is not counted, and nothing stands against the run any more: its worker was not killed by it. False, and
+        claim is not counted, and the run is no longer a suspect: it did not kill its worker. False, and
         no trace, if the epoch has moved on. With a `note`, which says why this worker cannot run it, it is put off: a
         worker that registers with its definition recalls it (see `register`)."""
         ...

@@ -124,9 +124,11 @@ class Limits(Protocol):
 
         Each ask gets all its places and tokens or none. It is refused if one of its limits is paused, quiet, has no
         token or no place that is free, or if others wait before it; then it stands in that line from when it was first
-        refused. A step that has its places already, with this epoch, has them still and takes no token again: the same
-        move may be sent twice. Every place is of a run that is held with the epoch of the move: if it is not, nothing
-        is granted.
+        refused. Of a rate alone it gets a token before others once more than half of the burst has gathered: those for
+        whom it was are late. When one joins a line, those in it that were woken come before it in the order of claims,
+        by the time of their start. A step that has its places already, with this epoch, has them still and takes no
+        token again: the same move may be sent twice. Every place is of a run that is held with the epoch of the move:
+        if it is not, nothing is granted.
 
         Waiters are woken by `available_at`: at most as many as there are places, those whose token comes within
         `HORIZON` for that time, the first of a line always. Runs that are paused are passed over and keep their turn;

@@ -22,9 +22,7 @@ class Listener(Protocol):
     """A listener of facts."""
 
     @property
-    def name(self) -> str:
-        """For people."""
-        ...
+    def name(self) -> str: ...
 
     def wanted(self) -> frozenset[type[Fact]]:
         """The kinds that it wants. May change: it is read again whenever a run is claimed."""

@@ -1,4 +1,4 @@
-"""Upkeep: what keeps a store from growing for ever. Runs never wait for it; every verb may be repeated and
+"""Upkeep: what keeps a store from growing forever. Runs never wait for it; every verb may be repeated and
 interrupted."""
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Upkeep(Protocol):
 
     async def expired(self, keep: timedelta | None, *, after: str = "", limit: int = 100) -> Expired:
         """Roots whose whole tree (the root and all its descendants, at any depth) has ended, the last run at least as
-        long ago as the root's retention (`Started.keep`), or else `keep` (None: for ever). Oldest first, by creation of
+        long ago as the root's retention (`Started.keep`), or else `keep` (None: forever). Oldest first, by creation of
         the root. A page may be empty and still have a next one. Only reads.
         """
         ...
@@ -88,7 +88,7 @@ class Upkeep(Protocol):
         """Removes these trees: rows of runs, journals, inboxes, exposed values, attributes, streams, snapshots and
         references to blobs, each tree in one transaction.
 
-        Each is judged again inside its transaction by the rule of `expired`; one that does not qualify (any more) is
+        Each is judged again inside its transaction by the rule of `expired`; one that does not qualify is
         left whole. `is_asked`: a client asks for it, so it suffices that the whole tree has ended, however short a time
         ago and whatever it says of keeping. A seq is never used twice, also if the newest row of the store's journal
         goes. A blob that loses a reference begins its grace.

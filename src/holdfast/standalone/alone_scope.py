@@ -50,7 +50,6 @@ class AloneScope:
 
     @property
     def attempt(self) -> int:
-        """The number of this attempt."""
         return self._run.attempt or 1
 
     @property

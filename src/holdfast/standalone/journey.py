@@ -133,7 +133,7 @@ class Journey:
         if row.sequence == 0:
             return Conflict(
                 f"machine {self.model.name}: run {self.id} has a log already. Continue it with resume({self.id!r}, "
-                "store=…); or clear it first. The log is as it was."
+                "store=…); or clear it first. The log is unchanged."
             )
         return Conflict(
             f"machine {self.model.name}, run {self.id}: row {row.sequence} was written by another process, which "

@@ -113,7 +113,7 @@ async def _undo(one: Journey, done: Done, outcome: Rollback, until: float | None
         return
 
     if until is not None and asyncio.get_running_loop().time() >= until:
-        outcome.add(done, output, TimeoutError("the time for undoing is over"))
+        outcome.add(done, output, TimeoutError("the time for undoing has run out"))
         return
 
     async def body() -> Any:
@@ -136,7 +136,7 @@ async def _undo(one: Journey, done: Done, outcome: Rollback, until: float | None
                 begin=one.begin,
             )
     except TimeoutError:
-        outcome.add(done, output, TimeoutError("the time for undoing is over"))
+        outcome.add(done, output, TimeoutError("the time for undoing has run out"))
     except Exhausted as spent:
         outcome.add(done, output, spent.error)
     else:

@@ -49,49 +49,37 @@ class RecordingObserver(Observer):
         assert self.path == list(states), f"entered {self.path}, expected {list(states)}"
 
     def state_entered(self, run_id: str, state: str) -> None:
-        """Remembers."""
         self.events.append(("state_entered", state))
 
     def task_started(self, run_id: str, state: str, task: str, attempt: int) -> None:
-        """Remembers."""
         self.events.append(("task_started", state, task, attempt))
 
     def task_succeeded(self, run_id: str, state: str, task: str, attempt: int) -> None:
-        """Remembers."""
         self.events.append(("task_succeeded", state, task, attempt))
 
     def task_failed(self, run_id: str, state: str, task: str, attempt: int, error: BaseException) -> None:
-        """Remembers."""
         self.events.append(("task_failed", state, task, attempt))
 
     def retry(self, run_id: str, state: str, attempt: int, delay: float, error: BaseException) -> None:
-        """Remembers."""
         self.events.append(("retry", state, attempt))
 
     def circuit_open(self, run_id: str, state: str) -> None:
-        """Remembers."""
         self.events.append(("circuit_open", state))
 
     def checkpoint(self, run_id: str, sequence: int) -> None:
-        """Remembers."""
         self.events.append(("checkpoint", sequence))
 
     def resumed(self, run_id: str, sequence: int) -> None:
-        """Remembers."""
         self.events.append(("resumed", sequence))
 
     def cancelled(self, run_id: str, state: str) -> None:
-        """Remembers."""
         self.events.append(("cancelled", state))
 
     def timed_out(self, run_id: str, state: str) -> None:
-        """Remembers."""
         self.events.append(("timed_out", state))
 
     def clear_failed(self, run_id: str, error: BaseException) -> None:
-        """Remembers."""
         self.events.append(("clear_failed",))
 
     def unknown_state(self, run_id: str, state: str) -> None:
-        """Remembers."""
         self.events.append(("unknown_state", state))

@@ -314,7 +314,7 @@ class Sim:
             sweep=NEVER,
             patience=None,
             grace=timedelta(seconds=1),
-            recovery=RecoverySettings(enabled=False),  # nobody looks around by the real clock
+            recovery=RecoverySettings(enabled=False),  # nothing runs by the real clock
         )
         worker = self._hired(options)
         worker.engine.chance = _no_jitter

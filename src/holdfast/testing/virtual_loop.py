@@ -45,7 +45,7 @@ MICRO = 1_000_000
 
 NOW = 0.5 / MICRO
 """Seconds by which a timer may be ahead and still be due: the clock counts whole microseconds, floats do not. Asyncio's
-own tolerance of a nanosecond is lost in a time of some months, and the loop would spin for ever on a timer of this very
+own tolerance of a nanosecond is lost in a time of some months, and the loop would spin forever on a timer of this very
 moment."""
 
 

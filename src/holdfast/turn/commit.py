@@ -64,7 +64,7 @@ def finish(
             break
     if draft.parts:
         extras["parts"] = tuple(draft.parts)
-    return Commit(
+    commit = Commit(
         no=no,
         row=row,
         after=after,
@@ -77,8 +77,8 @@ def finish(
         blobs=draft.blobs,
         references=references_of(turn.events),
         park=park,
-        **extras,
     )
+    return msgspec.structs.replace(commit, **extras) if extras else commit  # most have none
 
 
 def spans_of(inputs: Sequence[e.AnyEvent]) -> tuple[StepSpan, ...]:
@@ -182,7 +182,7 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
             trace=run.trace,
         )
         settled = e.SendSettled(key=event.key, to=event.to, name=event.name, ordinal=run.ordinal)
-        reply = encode_event(settled) if event.name != ROUND else b""  # who is given no rounds any more has ended
+        reply = encode_event(settled) if event.name != ROUND else b""  # an item without further rounds has ended
         messages.append(message(event.to, sender, "signal", body, reply=reply))
     elif event.kind == "cancel":
         body = e.CancelRequested(message=sender, reason=event.name, actor=f"run {run.id}", trace=run.trace)

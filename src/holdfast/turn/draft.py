@@ -37,7 +37,6 @@ class Draft(msgspec.Struct, gc=False):
 
     @property
     def asks_for_steps(self) -> bool:
-        """Whether the turn asks for a step."""
         return any(isinstance(x, e.StepScheduled) for x in self.outputs)
 
 

@@ -23,8 +23,6 @@ from holdfast.turn import rules
 from holdfast.turn.effects import Effect, Forget, GiveUp, Start, StepEnded, Stop
 from holdfast.turn.outcome import Broke, Succeeded, classify
 
-_NONE = frozenset[str]()
-
 
 class HeldStep(msgspec.Struct, frozen=True, gc=False):
     """A body that has returned with an open transaction."""
@@ -37,17 +35,14 @@ class HeldStep(msgspec.Struct, frozen=True, gc=False):
         return self.started.command.key
 
 
-class Flight:
+class Flight(msgspec.Struct, eq=False, gc=False):
     """See the module."""
 
-    __slots__ = ("_broken", "_unwanted", "flying", "held", "taken")
-
-    def __init__(self) -> None:
-        self.flying: dict[str, Start] = {}
-        self._unwanted = _NONE  # of these: threads that were given up, which may take for ever
-        self.held: dict[str, HeldStep] = {}
-        self.taken: HeldStep | None = None  # by the turn that is being written
-        self._broken: tuple[Start, Broke] | None = None  # its transaction could not be committed
+    flying: dict[str, Start] = {}
+    _unwanted: frozenset[str] = frozenset()  # of these: abandoned threads, which may take forever
+    held: dict[str, HeldStep] = {}
+    taken: HeldStep | None = None  # by the turn that is being written
+    _broken: tuple[Start, Broke] | None = None  # its transaction could not be committed
 
     def __bool__(self) -> bool:
         """Whether the run must stay for a body."""
@@ -147,7 +142,7 @@ class Flight:
         """Ignores all bodies from now on."""
         keys = list(self.flying)
         self.flying.clear()
-        self._unwanted = _NONE
+        self._unwanted = frozenset()
         return [Forget(key, why) for key in keys]
 
     def forget_writers(self, why: str) -> list[Effect]:

@@ -48,7 +48,7 @@ class Load:
         self._tail: list[Turn] = []
         self._is_from_snapshot: bool = journal.snapshot is not None
         self.needs: tuple[str, ...] = ()  # names of the blobs to give
-        self.bad_snapshot: Exception | None = None  # why it is of no use: give all the rows instead
+        self.bad_snapshot: Exception | None = None  # why it cannot be used: give all the rows instead
         self.result: Loaded | None = None
         if journal.snapshot is None:
             self.give_rows(journal.rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from holdfast.turn.draft import Draft
@@ -25,3 +25,10 @@ class Intent(Enum):
         if self is Intent.STAY and is_held and draft.asks_for_steps:
             return Intent.HOLD
         return Intent.STAY if self is Intent.HOLD and not is_held else self
+
+
+STAY: Final = Intent.STAY
+HOLD: Final = Intent.HOLD
+PAUSE: Final = Intent.PAUSE
+LEAVE: Final = Intent.LEAVE
+"""The intents by their names alone, as `states` has the states."""

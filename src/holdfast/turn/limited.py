@@ -51,12 +51,12 @@ class Lines:
         self._demands: dict[str, tuple[Demand, ...]] = {}
 
     def want(self, command: RunStep) -> None:
-        """An attempt is to begin that no row says to wait."""
+        """Takes an attempt that is to begin and is not recorded as waiting."""
         self._fresh[command.key] = ", ".join(command.spec.limits)
         self.wait(command)
 
     def wait(self, command: RunStep) -> None:
-        """An attempt is to begin, and a row says that it waits."""
+        """Takes an attempt that is to begin and is recorded as waiting."""
         self.waiting[command.key] = command
         self._refused.discard(command.key)
 
@@ -94,7 +94,7 @@ class Lines:
                 self.leave(event.key)
 
     def leave(self, key: str) -> None:
-        """The step has no place and waits no more."""
+        """Removes a step that has no place and no longer waits."""
         self._drops.append(key)
         self.held.pop(key, None)
         self.waiting.pop(key, None)
@@ -105,7 +105,7 @@ class Lines:
                 self._holds.append(Hold(demand.name, demand.key, event.until))
 
     def forget(self) -> None:
-        """The journal was read again: what the refused turn said is said again if need be."""
+        """Forgets what a refused turn recorded, once the journal has been read again."""
         self.waiting.clear()
         self._fresh.clear()
         self.granted.clear()
@@ -149,7 +149,7 @@ class Lines:
         return known
 
     def answered(self, asked: Iterable[str], granted: Iterable[str]) -> None:
-        """The store's word. What is no longer wanted is given back."""
+        """Takes the store's answer, and gives back what is no longer wanted."""
         self.is_asking = False
         self._refused.update(asked)
         for key in granted:
@@ -190,7 +190,7 @@ class Lines:
         return found
 
     def next_end(self, run: Run) -> datetime | None:
-        """When the first of them has waited as long as it may."""
+        """The earliest time at which a waiting step has used up its `limit_wait`."""
         return min((until for key in self.waiting if (until := self._until(run, key)) is not None), default=None)
 
     def _until(self, run: Run, key: str) -> datetime | None:

@@ -28,10 +28,10 @@ from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
 from holdfast.turn import rules
 from holdfast.turn.draft import Draft
-from holdfast.turn.intent import Intent
+from holdfast.turn.intent import HOLD, LEAVE, PAUSE, STAY
 from holdfast.turn.outcome import Succeeded
 from holdfast.turn.payloads import inline
-from holdfast.turn.states import WAITS_FOR_STORE, State
+from holdfast.turn.states import FLYING, GONE, IDLE, NEW, REBUILDING, RELEASING, WAITS_FOR_STORE, WRITING, State
 from holdfast.turn.step_gate import gate_of
 from holdfast.turn.writer import Writer
 
@@ -64,7 +64,7 @@ class Machine(Writer):
     def take(self, given: i.Input) -> list[f.Effect]:
         """Takes one input and returns its effects, in order."""
         self._effects = effects = list[f.Effect]()
-        if self.state is State.NEW and not isinstance(given, i.Opened | i.Lost):
+        if self.state is NEW and not isinstance(given, i.Opened | i.Lost):
             self._expect()
         last = self.run.updated_at
         at = given.at if last is None or given.at > last else last
@@ -91,16 +91,16 @@ class Machine(Writer):
             case i.Released():
                 self._released(is_ours=given.is_ours)
             case i.Drain():
-                self._intent = Intent.LEAVE
+                self._intent = LEAVE
                 self._turn(at)
             case i.Lost():
                 self._lose(given.why, given.event)
             case i.Unknown():
-                self._expect(State.WRITING)
+                self._expect(WRITING)
                 self._lose(f"the outcome of its transaction is unknown: {given.why}", "abandoned")
                 effects.append(f.Doubt())
             case i.Unreadable():
-                self._expect(State.REBUILDING)
+                self._expect(REBUILDING)
                 self._lose(f"cannot be rebuilt from its journal: {given.error}", "abandoned")
                 effects.append(f.Return(at, self.seen))
             case _:
@@ -108,7 +108,7 @@ class Machine(Writer):
         return effects
 
     def _expect(self, *states: State) -> None:
-        if self.state is not State.GONE and self.state not in states:
+        if self.state is not GONE and self.state not in states:
             raise AssertionError(f"run {self.run.id}: not while it is {self.state.value}")
 
     # -- one beginning -------------------------------------------------------------------------------------------------
@@ -116,13 +116,13 @@ class Machine(Writer):
     def _open(self, given: i.Opened, at: datetime) -> None:
         """Decides about the steps in flight, and takes the first turn. If the run was read again, its running bodies
         stay, and the inputs of its refused turn come first."""
-        self._expect(State.NEW, State.REBUILDING)
-        if self.state is State.GONE:
+        self._expect(NEW, REBUILDING)
+        if self.state is GONE:
             self._effects.append(f.Close(given.program))
             return
-        is_again = self.state is State.REBUILDING
+        is_again = self.state is REBUILDING
         run, program = given.run, given.program
-        self.run, self.program, self.state = run, program, State.IDLE
+        self.run, self.program, self.state = run, program, IDLE
         if is_again:
             failed = self._flight.failed_again(run, at, self._rules.chance)
             self._inputs = rules.after_refusal([*given.kept, *failed], self._inputs)
@@ -132,8 +132,8 @@ class Machine(Writer):
         if given.messages or given.last:
             self._read(given.messages, given, at)
         gate, is_due = self._gate, run.round == "due"
-        if is_due and gate is not None and self._unstarted and self._intent is Intent.STAY:
-            self._intent = Intent.HOLD if gate.holds(run, self._inputs) else Intent.STAY
+        if is_due and gate is not None and self._unstarted and self._intent is STAY:
+            self._intent = HOLD if gate.holds(run, self._inputs) else STAY
         if is_again or not self._is_early(at):
             self._turn(at, is_needed=is_again or bool(self._unstarted) or not program.has_begun)
 
@@ -185,7 +185,7 @@ class Machine(Writer):
             return False
         if self._pause is not None or any(isinstance(x, e.CancelRequested) for x in self._inputs):
             return False
-        if is_preceded or begins_at is None:  # nothing but the end of those before it wakes it
+        if is_preceded or begins_at is None:  # only the end of those before it wakes it
             self._release(None)
         else:
             self._release(begins_at if run.deadline is None else min(begins_at, run.deadline))
@@ -194,8 +194,8 @@ class Machine(Writer):
     # -- what comes in -------------------------------------------------------------------------------------------------
 
     def _read(self, events: Sequence[e.AnyEvent], given: i.Messages | i.Opened, at: datetime) -> bool:
-        """Takes messages, each once. Two reads of the inbox may overlap: of the one that comes second, nothing is
-        taken, and the inbox is read again."""
+        """Takes messages, each once. Two reads of the inbox may overlap: the second one is discarded, and
+        the inbox is read again."""
         if given.after is not None and given.after != self.seen:
             self._news()
             return False
@@ -217,11 +217,11 @@ class Machine(Writer):
         """Looks at the inbox. During a write the verdict tells, and often the run is over then."""
         if self.state in WAITS_FOR_STORE:
             self._has_news = True
-        elif self.state is not State.GONE:
+        elif self.state is not GONE:
             self._effects.append(f.LookInbox())
 
     def _landed(self, given: i.Landed, at: datetime) -> None:
-        if self.state is State.GONE:
+        if self.state is GONE:
             return
         started = self._flight.land(given.key)
         outcome = given.outcome
@@ -239,27 +239,27 @@ class Machine(Writer):
             self._turn(at)
 
     def _hold(self, given: i.Held, at: datetime) -> None:
-        if self.state is State.GONE:
+        if self.state is GONE:
             self._effects.append(f.GiveUp(given.key))
             return
-        self._expect(State.FLYING, State.WRITING, State.REBUILDING)
+        self._expect(FLYING, WRITING, REBUILDING)
         self._flight.hold(given.key, given.value)
         self._turn(at)
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
     def _answered(self, given: i.Verdict, at: datetime) -> None:
-        if self.state is not State.WRITING:
-            self._expect(State.WRITING)
+        if self.state is not WRITING:
+            self._expect(WRITING)
         said = given.said
-        is_gone = self.state is State.GONE
+        is_gone = self.state is GONE
         if self._flight.taken is not None:
             self._effects += self._flight.settled(said, self.program.redaction)
         draft, park, self._draft, self._park = self._draft, self._park, None, None
         if is_gone or draft is None:
             self._effects += self._flight.give_up_all()
             return
-        self.state = State.IDLE
+        self.state = IDLE
         match said:
             case Committed():
                 if self.is_unborn:
@@ -271,16 +271,16 @@ class Machine(Writer):
                 self._lose(f"fenced by epoch {said.epoch}", "fenced")
             case Unread() | RolledBack():
                 for paused in (x for x in draft.inputs if isinstance(x, e.Paused) and x.reason != "stuck"):
-                    self._pause, self._intent = paused, Intent.STAY  # asked for still: what comes next may end the run
+                    self._pause, self._intent = paused, STAY  # asked for still: what comes next may end the run
                 kept = [x for x in draft.inputs if not isinstance(x, (*rules.NOT_KEPT, e.Paused))]
-                self.state = State.REBUILDING
+                self.state = REBUILDING
                 # Its blobs were not stored either.
                 self._effects.append(f.Reload([inline(x, draft.blobs) for x in self._flight.without_held(kept)]))
             case _:
                 assert_never(said)
 
     def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
-        is_leaving = self._intent in {Intent.PAUSE, Intent.LEAVE}
+        is_leaving = self._intent is PAUSE or self._intent is LEAVE
         self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
         if self._lines is not None:
             self._lines.settled([*draft.inputs, *draft.outputs])
@@ -293,7 +293,7 @@ class Machine(Writer):
                     self._unstarted.append(command.key)
             elif type(command) is c.AbandonStep:
                 self._abandon(command.key)
-        if self._unstarted and self._intent is Intent.STAY and self._pause is None:
+        if self._unstarted and self._intent is STAY and self._pause is None:
             self._start_all(at)
         if self._lines is not None:
             self._ask_for_places(at)
@@ -339,13 +339,13 @@ class Machine(Writer):
     # -- waiting and leaving -------------------------------------------------------------------------------------------
 
     def _released(self, *, is_ours: bool) -> None:
-        self._expect(State.RELEASING)
-        if self.state is State.GONE:
+        self._expect(RELEASING)
+        if self.state is GONE:
             return
         if not is_ours:
             self._lose("this worker no longer held it", "fenced")
             return
-        is_leaving = self._intent is not Intent.STAY
+        is_leaving = self._intent is not STAY
         self._effects.append(f.GivenBack(is_leaving))
         # What came meanwhile is unread to the store and to the program: the worker that claims the run reads it again.
         self._leave(f.Leave(not is_leaving, self.run.end is not None))
@@ -354,7 +354,7 @@ class Machine(Writer):
 
     def _lose(self, why: str, event: str) -> None:
         """Another worker owns this run, or soon will: gives it up without writing."""
-        if self.state is State.GONE:
+        if self.state is GONE:
             return
         self._effects.append(f.Dropped(why, event))
         self._forget_bodies(why)
@@ -371,7 +371,7 @@ class Machine(Writer):
             self._effects.append(move)
 
     def _placed(self, given: i.Places, at: datetime) -> None:
-        if self.state is not State.GONE and self._lines is not None:
+        if self.state is not GONE and self._lines is not None:
             if given.is_ours:
                 self._lines.answered(given.asked, given.granted)
             else:
@@ -381,7 +381,7 @@ class Machine(Writer):
     def _leave(self, how: f.Leave) -> None:
         if self._is_resting:
             self._rest_is(False)
-        self.state = State.GONE
+        self.state = GONE
         self._withdraw_bodies = list  # its session is released: the two would otherwise wait for the collector
         self._effects.append(how)
 

@@ -80,7 +80,7 @@ def _limit_of(error: RetryAfter, spec: StepSpec) -> str:
 def is_mistake(error: BaseException, spec: StepSpec) -> bool:
     """Whether the code is wrong, so that a retry cannot help: a missing name or module, or a call that does not match
     the function. An `AttributeError` is not: it also comes from data."""
-    if type(error) in MISTAKES:  # not a subclass: that of a parser tells of its input
+    if type(error) in MISTAKES:  # not a subclass: that of a parser is about its input
         return True
     if type(error) is not TypeError:
         return False

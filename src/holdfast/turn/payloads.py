@@ -29,8 +29,9 @@ def blobs_wanted(turns: Iterable[Turn]) -> set[str]:
     wanted: set[str] = set()
     for turn in turns:
         for event in turn.events:
-            facts = event.facts if isinstance(event, e.Adopted) else (event,)
-            wanted.update(x.blob for x in facts if isinstance(x, READ_BY_PROGRAMS) and x.blob)
+            for fact in event.facts if isinstance(event, e.Adopted) else (event,):
+                if isinstance(fact, READ_BY_PROGRAMS) and fact.blob:
+                    wanted.add(fact.blob)
     return wanted
 
 

@@ -40,7 +40,6 @@ def at_end(run: Run, unread: Iterable[str]) -> tuple[UpdateAnswer, ...]:
 
 
 def refusal(message: str, outcome: Outcome, why: str) -> UpdateAnswer:
-    """A refusal with its reason."""
     return UpdateAnswer(message, outcome, msgspec.json.encode(why))
 
 

@@ -17,7 +17,7 @@ from holdfast.turn.payloads import inline
 from holdfast.turn.replay import Replay
 
 
-def _tell_nobody(run: str, why: Exception) -> None:
+def _ignore(run: str, why: Exception) -> None:
     pass
 
 
@@ -37,7 +37,7 @@ async def load(
     run_id: str,
     journal: Journal | None = None,
     *,
-    tell: Callable[[str, Exception], None] = _tell_nobody,
+    tell: Callable[[str, Exception], None] = _ignore,
 ) -> Loaded:
     """The run and its turns; without `journal`, reads its rows. An invalid snapshot is reported and dropped."""
     work = Load(run_id, journal if journal is not None else Journal((await store.read({no: 1}))[no]))
@@ -57,7 +57,7 @@ async def load(
 
 
 async def read_ends(store: Store, rows: Sequence[RunRow]) -> dict[str, e.ChildEnded]:
-    """How those of the runs that are over have ended, by run, with their results in place."""
+    """The ends of those runs that have ended, by run, with their results in place."""
     over = {row.no: row.next_ordinal - 2 for row in rows if row.status.is_terminal}
     lasts: Mapping[int, list[Row]] = await store.read(over) if over else {}
     ends: dict[str, e.ChildEnded] = {}

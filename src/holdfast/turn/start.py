@@ -64,7 +64,7 @@ def new_run(
 
 
 def succeeding(new: NewRun, turn: Turn, replaces: Replaced, after: tuple[str, ...]) -> NewRun:
-    """The same run in the place of another: it begins after the end of those runs."""
+    """The same run as a replacement: it begins after those runs have ended."""
     (started,) = turn.events
     assert isinstance(started, e.Started), started
     return new_run(
@@ -86,7 +86,7 @@ def _kept(started: e.Started) -> e.Started:
     begins, deadline = started.available_at, started.deadline
     if started.keep is not None and started.keep > LONGEST_KEPT:
         raise InvalidDuration(
-            f"keep: {started.keep.days} days is more than 10,000 years. Leave keep out to keep runs for ever."
+            f"keep: {started.keep.days} days is more than 10,000 years. Leave keep out to keep runs forever."
         )
     if begins is None and deadline is None:
         return started

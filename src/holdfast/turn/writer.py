@@ -21,14 +21,14 @@ from holdfast.turn import rules
 from holdfast.turn.commit import finish
 from holdfast.turn.draft import Draft
 from holdfast.turn.flight import Flight
-from holdfast.turn.intent import Intent
+from holdfast.turn.intent import HOLD, PAUSE, STAY
 from holdfast.turn.limited import LOOK, Lines
 from holdfast.turn.payloads import offload_all
 from holdfast.turn.rules import Rules
-from holdfast.turn.states import WAITS_FOR_STORE, State
+from holdfast.turn.states import FLYING, GONE, IDLE, NEW, RELEASING, WAITS_FOR_STORE, WRITING, State
 from holdfast.turn.step_gate import StepGate
 
-_BUSY = WAITS_FOR_STORE | {State.GONE}
+_BUSY = WAITS_FOR_STORE | {GONE}
 
 Withdraw: TypeAlias = Callable[[Sequence[str]], list[str]]
 """Takes back those of these bodies that have not begun, and says which: injected, like chance."""
@@ -52,7 +52,7 @@ class Writer:
         self.epoch: int = epoch
         self.seen: int = seen  # number of the last message that was taken from the inbox
         self.is_unborn: bool = no == 0
-        self.state: State = State.NEW
+        self.state: State = NEW
         self._rules = rules
         self._withdraw_bodies = withdraw
         self._effects: list[f.Effect] = []
@@ -65,7 +65,7 @@ class Writer:
         self._shown = 0  # number of the newest message that a commit has shown
         self._draft: Draft | None = None
         self._park: Park | None = None
-        self._intent = Intent.STAY
+        self._intent = STAY
         self._pause: e.Paused | None = None  # asked for, not written yet
         self._gate: StepGate | None = None
         self._step_limit: int | None = None
@@ -85,12 +85,12 @@ class Writer:
         is_imposed = draft is not None
         if draft is None:
             if flight.flying and self._rules.is_exclusive and flight.has_writer:
-                self.state = State.FLYING  # a turn would wait for the body, and the body's outcome for the turn
+                self.state = FLYING  # a turn would wait for the body, and the body's outcome for the turn
                 return
             self._gather(at)
-            has_begun = self._lines is not None and bool(self._lines.granted) and self._intent is Intent.STAY
+            has_begun = self._lines is not None and bool(self._lines.granted) and self._intent is STAY
             if not self._inputs and not is_needed and not flight.held and not has_begun:
-                is_due = self._pause is not None or (self._intent is not Intent.STAY and bool(self._unstarted))
+                is_due = self._pause is not None or (self._intent is not STAY and bool(self._unstarted))
                 if flight or not is_due:
                     self._rest(at, is_looking=is_looking)
                     return
@@ -174,13 +174,13 @@ class Writer:
         self._withdraw()
         self._free_writer("the run was paused")
         self._is_consuming = False
-        self._intent = Intent.PAUSE
+        self._intent = PAUSE
         self._unstarted = []
         self._submit(Draft(at, [e.Paused(reason=rules.pause_reason(error), detail=str(error))]))
 
     def _do_without_bodies(self, draft: Draft, *, is_imposed: bool) -> None:
-        """An end waits for no body. It says which run on, and none begins after it; if it is refused, they do. An end
-        that is imposed is not written in the transaction of a body, so where there is one writer it needs that."""
+        """An end waits for no body: it names those still running, and none begins after it. If the store refuses the
+        end, they begin after all. An imposed end needs its own transaction, so it takes a single writer from a body."""
         self._unstarted += self._withdraw()
         rules.name_left(draft, self._flight.keys)
         if is_imposed:
@@ -202,7 +202,8 @@ class Writer:
         return keys
 
     def _free_writer(self, why: str) -> None:
-        """Where there is one writer, before a turn that does not wait for the bodies that have it, or wait for it."""
+        """In a store with one writer: takes it from bodies that hold it or wait for it, before a turn that does not
+        wait for them."""
         if self._rules.is_exclusive:
             self._effects += self._flight.give_up_held()
             self._effects += self._flight.forget_writers(why)
@@ -216,16 +217,16 @@ class Writer:
         gate = self._gate
         if gate is not None:
             self._intent = self._intent.at_gate(draft, is_held=gate.holds(self.run, draft.inputs))
-        if self._intent is not Intent.STAY or self._pause is not None:
+        if self._intent is not STAY or self._pause is not None:
             self._give_back(draft)
         park = None  # of most turns
-        if not draft.asks_for_step or self._intent is not Intent.STAY:
+        if not draft.asks_for_step or self._intent is not STAY:
             park = self._park_after(draft)
         if park is not None and park.until is None and not draft.is_terminal:
             draft.inputs += self._stuck(draft)
         offload_all(draft.inputs, draft.blobs)
         self._draft, self._park = draft, park
-        self.state = State.WRITING
+        self.state = WRITING
         if self._is_resting:
             self._rest_is(False)
         commit = finish(self.run, self.no, self.epoch, draft, self.seen, park, is_consuming=self._is_consuming)
@@ -243,7 +244,7 @@ class Writer:
         unstarted = tuple(key for key in (*self._unstarted, *asked) if key not in gone)
         if self._pause is not None:
             draft.inputs.append(self._pause)
-            self._intent, self._pause = Intent.PAUSE, None
+            self._intent, self._pause = PAUSE, None
         is_held = bool(unstarted) and self._gate is not None and self._gate.holds(self.run, draft.inputs)
         draft.inputs.append(e.Released(worker=self._rules.worker, unstarted=unstarted, next_round=is_held))
 
@@ -252,8 +253,8 @@ class Writer:
         if draft.is_terminal or any(isinstance(x, e.Paused) for x in draft.inputs):
             return Park(None)
         intent, flight = self._intent, self._flight
-        if intent is not Intent.STAY and not flight:
-            is_held = intent is Intent.HOLD
+        if intent is not STAY and not flight:
+            is_held = intent is HOLD
             return Park(parking.wake_after(self.run, self.program, draft) if is_held else draft.at)
         is_quiet = (
             not flight and not self._unstarted and (self._lines is None or not self._lines.has_to_ask(draft.inputs))
@@ -281,11 +282,11 @@ class Writer:
             self._watch_time(at)
             return
         wake = parking.next_wake(self.run, self.program)
-        is_staying = self._intent is Intent.STAY
+        is_staying = self._intent is STAY
         if self._lines is not None:
             wake = parking.earlier(wake, self._lines.next_end(self.run))
             if is_staying and self._lines.has_to_ask():
-                self.state = State.IDLE  # the answer comes
+                self.state = IDLE  # the answer comes
                 if self._lines.is_put_off:
                     self._effects.append(f.WakeAt(at + LOOK))
                 return
@@ -293,7 +294,7 @@ class Writer:
         if (lingers and (is_looking or not self._is_resting)) or (
             is_staying and wake is not None and wake - at <= parking.NEAR
         ):
-            self.state = State.IDLE
+            self.state = IDLE
             self._rest_is(True)
             if lingers:
                 self._effects.append(f.WakeAt(at + parking.linger(self.run)))
@@ -314,7 +315,7 @@ class Writer:
             return
         if not again and (lines.is_put_off or not lines.has_unasked):
             return
-        move, failed = lines.ask(again=again, may_begin=self._intent is Intent.STAY and self._pause is None)
+        move, failed = lines.ask(again=again, may_begin=self._intent is STAY and self._pause is None)
         if move is not None:
             self._effects.append(move)
         if failed:
@@ -326,7 +327,7 @@ class Writer:
         lines = self._lines
         if lines is not None and lines.waiting and not lines.is_asking:
             self._effects.append(f.WakeAt(parking.earlier(at + LOOK, lines.next_end(self.run))))
-        self.state = State.FLYING
+        self.state = FLYING
         run, program = self.run, self.program
         has_limit = run.retries or run.deadline is not None or run.cancel is not None or run.past_deadline is not None
         wake = parking.next_wake(run, program) if has_limit else None if program.is_plain else program.next_timer()
@@ -334,11 +335,11 @@ class Writer:
             self._effects.append(f.WakeAt(wake))
 
     def _rest_is(self, is_resting: bool) -> None:
-        """Said again when it rests again: its slot may be wanted."""
+        """Reported again when it rests again: its slot may be wanted."""
         if is_resting or self._is_resting:
             self._is_resting = is_resting
             self._effects.append(f.Rest(is_resting))
 
     def _release(self, until: datetime | None) -> None:
-        self.state = State.RELEASING
+        self.state = RELEASING
         self._effects.append(f.Release(until, self.seen))

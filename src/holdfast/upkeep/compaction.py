@@ -73,7 +73,7 @@ async def _made(
     except CorruptJournal as error:
         if journal.snapshot is None:
             raise
-        tell(Trouble("its snapshot is of no use and is dropped", error, run=run))
+        tell(Trouble("its snapshot cannot be used and is dropped", error, run=run))
         await store.drop_snapshots([no])
         return await asyncio.to_thread(_advanced, run, list((await store.read({no: 1}))[no]), None)
 

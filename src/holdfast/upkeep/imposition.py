@@ -85,7 +85,7 @@ async def impose(
 
 
 async def _unread_updates(store: Store, row: RunRow) -> list[str]:
-    """Updates that no worker will read any more. One that arrives meanwhile makes the store refuse the end."""
+    """Updates that no worker will read. One that arrives meanwhile makes the store refuse the end."""
     if row.inbox_last <= row.inbox_read:
         return []
     messages = (await store.unread({row.no: row.inbox_read})).get(row.no, ())

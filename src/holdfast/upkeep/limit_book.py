@@ -3,11 +3,11 @@ again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from holdfast.core.limit import LimitState, Rule, declared_rule
+from holdfast.core.limit import LimitState, Rule, declared_rule, settled_limit
 from holdfast.errors import CorruptJournal, LimitNotFound, StoreContended
 from holdfast.ports.leases import live_instances
 from holdfast.ports.limits import StoredLimit
@@ -66,6 +66,16 @@ async def declare(store: Store, rules: Mapping[str, Rule], *, instance: str) -> 
             row = StoredLimit(name=name, revision=revision, rule=counts, is_paused=state.is_paused, body=body)
             if await store.put_limit(row):
                 break
+
+
+async def settle_limits(store: Store, names: Iterable[str]) -> None:
+    """Applies the rules that live workers declare to these limits: workers may have come and gone. Nothing is written
+    unless another rule counts."""
+    live = await live_instances(store)
+    for name in names:
+        stored = await store.limit(name)
+        if stored is not None and settled_limit(state_of(stored), live).rule not in {None, stored.rule}:
+            await change(store, name, lambda state: settled_limit(state, live))
 
 
 def missing(store: Store, name: str) -> LimitNotFound:

@@ -180,7 +180,7 @@ async def update(call: Call) -> dict[str, Any]:
     chosen = given.id if given.id is not None else secrets.token_hex(12)
     limit = parse_duration(given.timeout, what="timeout")
     if limit > LONGEST_WAIT:
-        raise InvalidInput(f"timeout={given.timeout!r}: at most 1 m. Ask again with the same id to wait longer.")
+        raise InvalidInput(f"timeout={given.timeout!r}: give at most 1 m. Ask again with the same id to wait longer.")
     audited(call.who.name, "update", call.id, given.name)
     spec = call.client.spec_of(row)
     answer = await ask_for_show(call.client, row, given.name, given.value, chosen, limit, spec)

@@ -78,7 +78,7 @@ class Server:
                 f"prefix={prefix!r}: it begins with a slash and does not end with one, such as /holdfast"
             )
         if isinstance(allowed_hosts, str):
-            raise InvalidInput(f"allowed_hosts={allowed_hosts!r}: a list of host names, such as ['shop.example.org']")
+            raise InvalidInput(f"allowed_hosts={allowed_hosts!r}: give a list of hosts, such as ['shop.example.org']")
         given = TokenFile(tokens) if isinstance(tokens, str | Path) else tokens
         self.own: GivenTokens = GivenTokens()
         gate = Gate(
@@ -233,7 +233,7 @@ async def _body(receive: Receive, headers: dict[str, str]) -> bytes:
     while True:
         part = await receive()
         if part["type"] == "http.disconnect":
-            raise Problem(400, "BadRequest", "the client went away")
+            raise Problem(400, "BadRequest", "the client disconnected")
         data += part.get("body", b"")
         if len(data) > MOST_BODY:
             raise Problem(413, "PayloadTooLarge", f"the body is larger than {MOST_BODY} bytes")

@@ -60,7 +60,7 @@ async def bulk(call: Call) -> dict[str, Any] | Response:
     if (given.filter is None) == (given.ids is None):
         raise InvalidInput("give either filter or ids")
     if not 1 <= given.limit <= MOST:
-        raise InvalidInput(f"limit={given.limit}: between 1 and {MOST}")
+        raise InvalidInput(f"limit={given.limit}: give a number between 1 and {MOST}")
     found = await select(call.client, given.verb, _filter(call, given), given.limit)
     count = len(found.ids)
     if given.dry_run:

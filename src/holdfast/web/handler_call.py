@@ -28,7 +28,6 @@ class Call:
 
     @property
     def id(self) -> str:
-        """The id in the path."""
         return self.path["id"]
 
     def given(self, kind: type[B]) -> B:

@@ -51,7 +51,6 @@ async def session_json(service: Service, who: Identity) -> dict[str, Any]:
 
 
 def own_version() -> str:
-    """The version of the distribution."""
     for name in ("holdfast-workflows", "holdfast"):
         try:
             return version(name)

@@ -116,7 +116,7 @@ def _problems(route: Route) -> dict[int, str]:
     found = {
         400: "The request cannot be read.",
         401: "The credentials are missing or not valid.",
-        403: "The role does not suffice, or the host or origin is not allowed.",
+        403: "The role does not allow this, or the host or origin is not allowed.",
         405: "No such method here.",
         422: "A value is not valid.",
         429: "Too many failed attempts.",

@@ -28,7 +28,7 @@ STATUSES: tuple[tuple[type[Exception], int], ...] = (
     (errors.InvalidInput, 422),
     (errors.StoreUnavailable, 503),
 )
-"""The first matching class gives the status; every other error of ours is a 500."""
+"""The first matching class gives the status; every other error of Holdfast is a 500."""
 
 
 SAID = ("path", "run", "update", "id", "reason")
@@ -65,7 +65,6 @@ def problem_of(error: Exception) -> Problem:
 
 
 def problem_document(problem: Problem, instance: str) -> dict[str, Any]:
-    """The document as it is sent."""
     words = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", problem.error)
     return {
         "type": f"urn:holdfast:{problem.error}",

@@ -59,13 +59,13 @@ class Query:
         if not text:
             return default
         if not text.lstrip("-").isdecimal() or not text.isascii() or not least <= int(text[:20]) <= most:
-            raise Problem(400, "BadRequest", f"{name}={text!r}: a whole number between {least} and {most}")
+            raise Problem(400, "BadRequest", f"{name}={text!r}: give a whole number between {least} and {most}")
         return int(text)
 
     def flag(self, name: str) -> bool:
         text = self.text(name, "false").lower()
         if text not in {"true", "false", "1", "0"}:
-            raise Problem(400, "BadRequest", f"{name}={text!r}: true or false")
+            raise Problem(400, "BadRequest", f"{name}={text!r}: use true or false")
         return text in {"true", "1"}
 
     def seq(self, name: str, default: int = 0) -> int:
@@ -132,7 +132,7 @@ def _statuses(words: Sequence[str]) -> tuple[Status, ...]:
 def _pair(text: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals or not name:
-        raise Problem(400, "BadRequest", f"attribute={text!r}: written attribute=name=value")
+        raise Problem(400, "BadRequest", f"attribute={text!r}: write attribute=name=value")
     return name, value
 
 

@@ -47,7 +47,6 @@ def turn_json(turn: Turn, row: RunRow) -> dict[str, Any]:
 
 
 def entries_json(entries: list[Entry]) -> list[dict[str, Any]]:
-    """Entries of a timeline."""
     return [entry_object(entry) for entry in entries]
 
 
@@ -164,7 +163,7 @@ async def value(call: Call) -> Response:
             raise Problem(404, "NotFound", f"run {call.id} shows no value {name!r}")
         return Response(msgspec.json.encode(told.exposed[name]), media_type="application/json")
     if which not in known:
-        raise Problem(400, "BadRequest", f"of={which!r}: input, result or exposed:NAME")
+        raise Problem(400, "BadRequest", f"of={which!r}: use input, result or exposed:NAME")
     return Response(msgspec.json.encode(known[which]), media_type="application/json")
 
 

@@ -120,7 +120,7 @@ async def backfill(call: Call) -> dict[str, Any]:
     """`POST schedules/{name}/backfill`."""
     given, now = call.given(BackfillBody), call.client.store.clock.now()
     if not 1 <= given.most <= MOST_SLOTS:
-        raise InvalidInput(f"most={given.most}: between 1 and {MOST_SLOTS:,} slots over HTTP")
+        raise InvalidInput(f"most={given.most}: give between 1 and {MOST_SLOTS:,} slots over HTTP")
     since = read_instant(given.since, "since", now)
     until = read_instant(given.until, "until", now) if given.until else now
     if since >= until:

@@ -56,7 +56,6 @@ class _Uvicorn(uvicorn.Server):
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
         return int(self.servers[0].sockets[0].getsockname()[1])
 
 

@@ -32,7 +32,6 @@ class Service:
         self._asking: dict[Any, asyncio.Future[Any]] = {}
 
     async def client(self) -> Client:
-        """The client of the app."""
         return await self.app.client()
 
     def forget(self, key: Any) -> None:

@@ -50,7 +50,7 @@ async def parts(call: Call) -> StreamingResponse:
 
 def _only(text: str) -> Only:
     if text not in ("", "completed"):
-        raise Problem(400, "BadRequest", f"only={text[:80]!r}: completed, or nothing")
+        raise Problem(400, "BadRequest", f"only={text[:80]!r}: use completed, or leave it out")
     return "completed" if text else None
 
 

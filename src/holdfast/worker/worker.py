@@ -167,7 +167,7 @@ class Worker:
             self._loop.create_task(fire_until_stopped(self), name="holdfast-schedules"),
             self._loop.create_task(watch_until_stopped(self), name="holdfast-watching"),
             self._loop.create_task(sweep_until_stopped(self), name="holdfast-sweeping"),
-            self._loop.create_task(settle_until_stopped(self), name="holdfast-queues"),
+            self._loop.create_task(settle_until_stopped(self, rules), name="holdfast-queues"),
             self._loop.create_task(tend_until_stopped(self, rules), name="holdfast-lines"),
         ]
         if self.granted is not None:

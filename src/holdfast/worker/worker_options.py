@@ -71,11 +71,11 @@ def worker_options(
     """Options from user settings. A configured `id` must be used by one live worker only; `{hostname}` in it is the
     name of this host. Without `queues` it serves "default" and those that its app declares."""
     if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
-        raise InvalidInput(f"concurrency={concurrency!r}: a worker needs at least one slot")
+        raise InvalidInput(f"concurrency={concurrency!r}: give at least one slot")
     if queues is None:
         queues = tuple(dict.fromkeys(("default", *declared)))
     if isinstance(queues, str):
-        raise InvalidInput(f"queues={queues!r}: a list of names, such as [{queues!r}]")
+        raise InvalidInput(f"queues={queues!r}: give a list of names, such as [{queues!r}]")
     if not queues:
         raise InvalidInput("queues=[]: a worker serves at least one queue")
     lease = parse_duration(ttl, what="ttl", most=LONGEST_WAIT)

@@ -53,7 +53,7 @@ def shift_clock(seconds: float) -> None:
     def now(clock: SystemClock) -> datetime:
         return right(clock) + timedelta(seconds=seconds)
 
-    SystemClock.now = now  # type: ignore[method-assign,assignment]
+    SystemClock.now = now  # type: ignore[assignment]
     time.time = lambda: usual() + seconds
 
 

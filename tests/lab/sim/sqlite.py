@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.adapters.sqlite.attempt import perform
+from holdfast.adapters.sqlite.attempt import Work, perform
 from holdfast.adapters.sqlite.open_checks import prepare
-from holdfast.adapters.sqlite.outbox import Batch, Request
+from holdfast.adapters.sqlite.outbox import Batch
 from holdfast.adapters.sqlite.store import SqliteStore
 from holdfast.adapters.sqlite.transaction import Operation
 from holdfast.adapters.sqlite.writer import Writer
@@ -25,19 +25,19 @@ class WriterAtOnce(Writer):
     """Everything inline: whoever writes is alone on this thread."""
 
     async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
-        request = Request(operation, is_large=False)
-        while not self._run_inline(request):
+        work = Work(operation)
+        while not self._run_inline(work):
             with self._lock:  # its thread moves the log into the file: nobody here sees that time
                 pass
-        result: T = request.outcome()
+        result: T = work.outcome()
         return result
 
     async def run_all(self, operations: Sequence[Operation[T]]) -> list[T | Exception]:
-        request = Batch(operations)
+        batch = Batch.of(operations)
         with self._lock:
-            hints = perform(request.pieces, self._link, self._clock)
+            hints = perform(batch.pieces, self._link, self._clock)
         self._on_commit(hints)
-        return request.outcome()
+        return batch.outcome()
 
 
 def on_sqlite(seed: int, hints: str | None = None) -> Result:

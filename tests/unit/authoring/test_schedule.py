@@ -39,8 +39,8 @@ async def attach(file: BlobRef) -> int:
         ({"every": "1h", "jitter": "1h"}, InvalidSchedule, "jitter=1 h is not shorter"),
         ({"cron": "0,1 3 * * *", "jitter": "2m"}, InvalidSchedule, "the 1 min between two slots"),
         ({"every": "1h", "catch_up": -5}, InvalidDuration, "negative"),
-        ({"every": "1h", "overlap": "wait"}, InvalidSchedule, "overlap='wait': one of skip"),
-        ({"every": "1h", "missed": "some"}, InvalidSchedule, "missed='some': one of last"),
+        ({"every": "1h", "overlap": "wait"}, InvalidSchedule, "overlap='wait': use one of skip"),
+        ({"every": "1h", "missed": "some"}, InvalidSchedule, "missed='some': use one of last"),
         ({"every": "1h", "times": 0}, InvalidSchedule, "times=0"),
         ({"every": "1h", "times": True}, InvalidSchedule, "times=True"),
         ({"every": "1h", "starts": datetime(2026, 1, 1)}, InvalidInput, "starts=.* is naive"),  # noqa: DTZ001

@@ -25,8 +25,8 @@ from holdfast.testing.conformance.limits import ask, demand
 from holdfast.testing.conformance.world import World
 from tests.support.postgres import clean_url
 
-MOST_CALLS_OF_A_RUN = 380
-MOST_CALLS_OF_A_STEP = 128
+MOST_CALLS_OF_A_RUN = 345
+MOST_CALLS_OF_A_STEP = 120
 
 
 class Costs:

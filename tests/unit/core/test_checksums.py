@@ -1,4 +1,4 @@
-"""Checksums of messages and shown values: stored for ever, and computed by servers too."""
+"""Checksums of messages and shown values: stored forever, and computed by servers too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facts of a journal: every kind comes back as it was written, and their words are stored for ever."""
+"""The facts of a journal: every kind comes back as it was written, and their words are stored forever."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_unknown_fields_are_let_pass() -> None:
 
 
 def test_defaults_are_as_agreed() -> None:
-    """Contract: fields that are not written mean this, for ever."""
+    """Contract: fields that are not written mean this, forever."""
     assert plain(decoded(b'[{"t":"started","workflow":"w"}]')) == plain(
         [
             e.Started(

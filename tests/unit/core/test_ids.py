@@ -155,6 +155,6 @@ def test_two_pairs_never_share_a_child_id(pairs: list[tuple[str, str]]) -> None:
 def test_an_idempotency_key_is_ascii_and_depends_on_run_and_step_alone() -> None:
     key = idempotency_key("order-42", "charge")
     assert key == idempotency_key("order-42", "charge")
-    assert key == "aa036ed07d2d9454bd8eb00f9825a3b0"  # printf 'order-42\\0charge' | sha256sum: sent to others, for ever
+    assert key == "aa036ed07d2d9454bd8eb00f9825a3b0"  # printf 'order-42\\0charge' | sha256sum: sent to others, forever
     assert idempotency_key("bestellung-é", "zahlung-😀").isascii()
     assert len({key, idempotency_key("order-42", "charge:1"), idempotency_key("order-4", "2charge")}) == 3

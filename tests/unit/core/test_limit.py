@@ -11,9 +11,11 @@ from holdfast.core.limit import (
     LimitState,
     Rule,
     declared_rule,
+    has_spare,
     key_text,
     make_rule,
     rate_text,
+    settled_limit,
     tat_after,
     token_at,
     wake_times,
@@ -151,6 +153,15 @@ def test_of_two_deploys_the_rule_that_was_first_seen_last_counts() -> None:
     assert LimitState(declared=state.declared, by_hand=Rule(at_once=9)).rule == Rule(at_once=9)
 
 
+def test_the_rule_of_a_deploy_that_has_gone_no_longer_counts() -> None:
+    """Promise: once its last worker has ended, the rule of those that are left counts; the last one of all stays."""
+    old, new = Rule(at_once=1), Rule(at_once=2)
+    state = declared_rule(declared_rule(LimitState(), old, "i1", {"i1"}), new, "i2", {"i1", "i2"})
+    assert settled_limit(state, {"i1", "i2"}).rule == new
+    assert settled_limit(state, {"i1"}).rule == old
+    assert settled_limit(state, set()).rule == new
+
+
 @pytest.mark.parametrize("value", [None, 1.5, True, ["a"], "x" * 256, "a\x00", "\ud800"])
 def test_a_key_that_is_no_text_is_refused(value: object) -> None:
     """Promise: a text or a whole number of at most 255 bytes, that every store keeps."""
@@ -175,3 +186,15 @@ def test_one_limit_where_a_list_is_wanted_is_refused() -> None:
     api = Limit("api", at_once=1)
     with pytest.raises(DefinitionError, match=r"takes a list of limits, not <limit api>: limits=\[<limit api>\]"):
         step(limits=api)  # type: ignore[call-overload]
+
+
+def test_what_is_to_spare_leaves_half_of_the_burst() -> None:
+    ten, second = Rule(interval=SECOND, burst=10), SECOND
+    full = 100 * second
+    assert [has_spare(ten, full, at * second) for at in (90, 95, 96, 500)] == [False, False, True, True]
+    taken, tat, now = 0, full, 100 * second
+    while has_spare(ten, tat, now):
+        taken, tat = taken + 1, tat_after(ten, tat, now)
+    assert taken == 5
+    assert not has_spare(Rule(interval=SECOND), 0, 100 * second)
+    assert not has_spare(Rule(at_once=5), 0, 100 * second)

@@ -244,7 +244,7 @@ def test_lifting_goes_one_format_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_format_nothing_lifts_is_said() -> None:
-    with pytest.raises(CorruptJournal, match=r"^run r: row 1 has event format 0, which nothing lifts$"):
+    with pytest.raises(CorruptJournal, match=r"^run r: row 1 has event format 0, and this code cannot upgrade it$"):
         decode_row(old_row([]))
 
 
@@ -255,7 +255,9 @@ def test_an_upcaster_that_breaks_is_said(monkeypatch: pytest.MonkeyPatch) -> Non
         return [x["absent"] for x in events]
 
     monkeypatch.setitem(UPCASTERS, 0, lift)
-    with pytest.raises(CorruptJournal, match=r"^run r: row 1 does not lift from event format 0: KeyError: 'absent'$"):
+    with pytest.raises(
+        CorruptJournal, match=r"^run r: row 1 cannot be upgraded from event format 0: KeyError: 'absent'"
+    ):
         decode_row(old_row([{"t": "patched", "name": "p"}]))
 
 

@@ -9,7 +9,7 @@ from holdfast.engine.claim_backoff import PutOffs
 
 
 def test_each_time_takes_twice_as_long() -> None:
-    """Promise: a worker that lacks a component does not claim and give back its runs every few seconds for ever; once
+    """Promise: a worker that lacks a component does not claim and give back its runs every few seconds forever; once
     one was taken on, it counts from the beginning."""
     waits = PutOffs()
     assert [waits.next("r").total_seconds() for _ in range(9)] == [5, 10, 20, 40, 80, 160, 300, 300, 300]

@@ -95,7 +95,7 @@ async def test_work_whose_waiter_has_left_ends_unheard(threads: Threads) -> None
 
 
 async def test_stop_iteration_is_an_error_like_others(threads: Threads) -> None:
-    """Promise: what no future can hold still ends the wait, instead of leaving it for ever."""
+    """Promise: what no future can hold still ends the wait, instead of leaving it forever."""
     with pytest.raises(RuntimeError, match="StopIteration"):
         await asyncio.wait_for(threads.run(lambda: next(iter(()))), 10)
 

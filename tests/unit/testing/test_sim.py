@@ -135,7 +135,7 @@ def test_years_pass_quickly(sim: Sim) -> None:
 
 @pytest.mark.parametrize("days", [0, 100, 365 * 24, 365 * 90])
 def test_a_timer_of_this_very_moment_comes_after_any_time(days: int) -> None:
-    """Promise: a loop on virtual time does not turn for ever around a timer that is due exactly now."""
+    """Promise: a loop on virtual time does not turn forever around a timer that is due exactly now."""
     loop = VirtualLoop(VirtualClock(BEGINNING))
     loop.settle(timedelta(days=days, microseconds=506_157))
     called: list[bool] = []

@@ -183,7 +183,7 @@ async def test_what_is_not_known_is_hidden_from_strangers(api: Api) -> None:
 
 
 async def test_nothing_given_denies_everything() -> None:
-    """Promise: `app.asgi()` lets nobody in."""
+    """Promise: `app.asgi()` lets no one in."""
     async with App("memory://", workflows=[hello]) as app:
         http = httpx.AsyncClient(transport=httpx.ASGITransport(app.asgi()), base_url=ORIGIN)
         async with http:

@@ -256,7 +256,7 @@ async def test_orphans_wake_the_claim_loop(caplog: pytest.LogCaptureFixture) -> 
         worker.work_hinted.clear()
         worker._beaten(Beat(NOW, has_lapsed=False, orphaned=3))
         await asyncio.wait_for(worker.work_hinted.wait(), 5)
-    assert "3 run(s) of workers that went away are free again" in caplog.text
+    assert "3 run(s) of workers that disappeared are free again" in caplog.text
 
 
 async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) -> None:

@@ -244,7 +244,7 @@ def _read(file: Path) -> bytes | None:
 
 def _not_plain(file: Path, error: OSError | None) -> CorruptJournal:
     reason = f": {error}" if error else ""
-    return CorruptJournal(f"blob {file.name}: what is found under its name is not a plain file{reason}")
+    return CorruptJournal(f"blob {file.name}: its path is not a plain file{reason}")
 
 
 def _sync(folder: Path) -> None:
@@ -270,7 +270,7 @@ def folder_of(address: str) -> Folder:
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or parts.netloc not in {"", "localhost"} or not path.is_absolute() or path == Path("/"):
         raise InvalidInput(
-            f'blobs={address!r}: "store", a folder that all workers share ("file:///shared/folder"), or a bucket '
+            f'blobs={address!r}: use "store", a folder that all workers share ("file:///shared/folder"), or a bucket '
             '("s3://bucket/prefix")'
         )
     return Folder(path)

@@ -30,18 +30,15 @@ class UntoldHome:
         return "unknown here"
 
     async def own(self, url: str) -> int:
-        """Refused."""
         self._refuse()
 
     async def open(self, mark: int) -> None:
         """Nothing to open: what needs no blobs works."""
 
     async def check(self) -> None:
-        """Refused."""
         self._refuse()
 
     async def put(self, blobs: Sequence[tuple[str, bytes]], at: datetime) -> None:
-        """Refused."""
         self._refuse()
 
     async def get(self, names: Collection[str]) -> Mapping[str, bytes]:
@@ -49,11 +46,9 @@ class UntoldHome:
         self._refuse()
 
     async def remove(self, names: Collection[str], before: datetime) -> None:
-        """Refused."""
         self._refuse()
 
     async def old(self, after: str, before: datetime, limit: int) -> OldBlobs:
-        """Refused."""
         self._refuse()
 
     async def warnings(self) -> Sequence[str]:

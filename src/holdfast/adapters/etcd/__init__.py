@@ -5,7 +5,7 @@
     EtcdGrants ──▶ Connection ──▶ one member after the other, TLS, login, bounded time     (threads of its own)
         │  prefix/runs/<run>            who holds it, attached to the worker's etcd lease
         │  prefix/heartbeats/<worker>   when it was last heard, attached to the same lease
-        └▶ Watch ──▶ runs whose key went away: released, revoked or expired
+        └▶ Watch ──▶ runs whose key is gone: released, revoked or expired
 
 One etcd lease per worker instance: its heartbeat keeps all its keys, its end removes them all, at once and by itself.
 Nothing here runs on the worker's event loop, so a busy loop never loses a lease.

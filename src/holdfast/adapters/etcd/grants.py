@@ -183,7 +183,7 @@ class EtcdGrants:
                 return verb(lease)
             except LeaseGone:
                 self._forget(worker, lease)
-        raise StoreUnavailable("etcd lets the lease of this worker run out as soon as it is made")
+        raise StoreUnavailable("etcd expires the lease of this worker as soon as it is made")
 
     def _lease(self, worker: str, ttl: timedelta, *, is_beat: bool = False) -> _Lease:
         with self._lock:

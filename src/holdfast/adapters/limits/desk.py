@@ -110,6 +110,11 @@ class Desk(ABC):
         """Wakes the waiter at that time: its run becomes due then unless it is held, and its listeners are told."""
 
     @abstractmethod
+    def hurry(self, name: str, key: str) -> None:
+        """Gives the woken waiters of the line that are due and not held the place of their start in the order of
+        claims."""
+
+    @abstractmethod
     def woken(self, no: int) -> int | None:
         """The earliest time at which a waiter of the run was or will be woken."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from holdfast.adapters.limits.desk import Desk, Waiter
-from holdfast.core.limit import Demand, Setting, tat_after, token_at, wake_times
+from holdfast.core.limit import Demand, Setting, has_spare, tat_after, token_at, wake_times
 from holdfast.core.turn import micros
 from holdfast.ports.limits import HORIZON, LAPSE, MOST_WOKEN, PlaceAnswer, PlaceAsk, PlaceMove
 
@@ -94,6 +94,8 @@ def _takes(desk: Desk, move: PlaceMove, ask: PlaceAsk, rules: Rules) -> bool:
         is_next = demand.line in past
         if not _may_begin(desk, move, ask.step, demand, rules[demand.name], waiter, is_next=is_next):
             since = desk.now if waiter is None else waiter.since
+            if waiter is None:
+                desk.hurry(*demand.line)  # it was claimed before them
             desk.put_waiter(Waiter(demand.name, demand.key, since, move.no, ask.step))
             return False
     for demand in ask.demands:
@@ -134,7 +136,7 @@ def _may_begin(
         return False
     if rule.at_once is not None and len(desk.slots(*demand.line)) >= rule.at_once:
         return False
-    if is_next:
+    if is_next or (rule.at_once is None and has_spare(rule, tat, desk.now)):
         return True
     since, seq = (desk.now, None) if waiter is None else (waiter.since, waiter.seq)
     return not desk.has_ahead(Waiter(*demand.line, since, move.no, step, seq=seq), desk.now - LAPSE)

@@ -44,6 +44,7 @@ class LimitStatements(msgspec.Struct, frozen=True, kw_only=True):
     set_woken: str
     id_of: str
     due: str
+    hurry: str
     woken: str
     waited_lines: str
     lines_of_limit: str
@@ -203,6 +204,10 @@ class SqlDesk(Desk):
         """See `Desk`."""
         self._ask(self._sql.set_woken, (at, waiter.no, waiter.step))
         self.due(waiter.no, at)
+
+    def hurry(self, name: str, key: str) -> None:
+        """See `Desk`."""
+        self._ask(self._sql.hurry, (self.now, name, key))
 
     def woken(self, no: int) -> int | None:
         """See `Desk`."""

@@ -32,5 +32,5 @@ class Access:
             listeners = list(self._listeners)
         for run in write.hints:
             for listener in listeners:
-                with suppress(Exception):  # a hint may be lost; the write it speaks of is done
+                with suppress(Exception):  # a hint may be lost; the write it announces is done
                     listener(run)

@@ -1,4 +1,4 @@
-"""Virtual time: it stands still until a test moves it."""
+"""Virtual time: it moves only when a test moves it."""
 
 from __future__ import annotations
 

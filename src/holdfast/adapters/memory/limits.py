@@ -90,7 +90,7 @@ class MemoryDesk(Desk):
         return held | {(waiter.name, waiter.key) for waiter in waits if waiter is not None}
 
     def meet(self, runs: Collection[int]) -> None:
-        """See `Desk`. All of them are at hand."""
+        """See `Desk`. All of them are in memory."""
 
     def drop(self, no: int, step: str) -> None:
         """See `Desk`."""
@@ -146,6 +146,15 @@ class MemoryDesk(Desk):
         """See `Desk`."""
         self._limits.waiters[waiter.no, waiter.step] = msgspec.structs.replace(waiter, woken_at=at)
         self.due(waiter.no, at)
+
+    def hurry(self, name: str, key: str) -> None:
+        """See `Desk`."""
+        for waiter in self.in_line(name, key):
+            run = self._tables.runs.get(waiter.no)
+            if run is None or waiter.woken_at is None or waiter.woken_at > self.now or run.available_at is None:
+                continue
+            if not run.instance and run.status in _OPEN and run.created_at < run.available_at <= instant(self.now):
+                self._tables.runs[waiter.no] = msgspec.structs.replace(run, available_at=run.created_at)
 
     def woken(self, no: int) -> int | None:
         """See `Desk`."""

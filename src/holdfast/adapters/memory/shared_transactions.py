@@ -1,4 +1,4 @@
-"""Transactions that a store shares: a memory store has none, and says so."""
+"""Shared transactions: a memory store has none, so every request for one raises."""
 
 from __future__ import annotations
 

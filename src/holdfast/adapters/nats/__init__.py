@@ -5,7 +5,7 @@
     NatsGrants ──▶ Bucket ──▶ Connection ──▶ Link to one server after the other     (a thread of its own)
         │  prefix.workers.<worker>.<incarnation>   its heartbeat; the server removes it after the lease
         │  prefix.runs.<run>                       who holds it: worker and incarnation; stays until it is removed
-        └▶ Watch ──▶ runs whose key went away, or whose incarnation did
+        └▶ Watch ──▶ runs whose key is gone, or whose incarnation is
 
 A run is held while the heartbeat that its key names is there. So one message renews all runs of a worker, removing one
 key releases them all, and a run of a worker that is gone is taken over by compare-and-set on its key.

@@ -130,8 +130,8 @@ class Bucket:
             return
         if not (found.config.allow_msg_ttl and found.config.allow_rollup_hdrs):
             raise StoreRefused(
-                f"cannot use NATS for leases: the bucket {self.name!r} is used by other software: its keys cannot run "
-                "out. Name another one: [leases] bucket"
+                f"cannot use NATS for leases: the bucket {self.name!r} is used by other software: its keys cannot "
+                "expire. Name another one: [leases] bucket"
             )
         for key in found.state.subjects:
             if not is_ours(key.removeprefix(self._base)):
@@ -146,7 +146,7 @@ class Bucket:
             if await self.look("-") is not None:
                 return
             if not (await self.connection.link(self.connection.patience)).server.get("api_lvl"):
-                raise StoreRefused("cannot use NATS for leases: its keys cannot run out. Use NATS 2.11 or newer")
+                raise StoreRefused("cannot use NATS for leases: its keys cannot expire. Use NATS 2.11 or newer")
             wanted = {
                 "name": self.stream,
                 "description": "Leases of Holdfast",

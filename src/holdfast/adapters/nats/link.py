@@ -73,7 +73,7 @@ class Link:
                     **self._login(endpoints),
                 )
                 self._check_tls()
-                # The library tells of an end by `closed_cb`, but not if it fails to send what was left.
+                # The library reports an end by `closed_cb`, but not if it fails to send what was left.
                 self._client._reading_task.add_done_callback(self._end)
                 self._inbox = self._client.new_inbox()
                 await self._client.subscribe(f"{self._inbox}.*", cb=self._hear)

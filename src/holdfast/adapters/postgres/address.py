@@ -69,9 +69,11 @@ def parse_address(text: str) -> Address:
     schema = options.pop("schema", DEFAULT_SCHEMA)
     notices = options.pop("notices", "on")
     if not schema or "\0" in schema or len(schema.encode()) > _LONGEST_NAME or schema.startswith("pg_"):
-        raise InvalidInput(f"schema={schema!r}: a name of 1 to {_LONGEST_NAME} bytes that does not begin with 'pg_'.")
+        raise InvalidInput(
+            f"schema={schema!r}: use a name of at most {_LONGEST_NAME} bytes that does not begin with 'pg_'."
+        )
     if notices not in _YES_OR_NO:
-        raise InvalidInput(f"notices={notices!r}: 'on' (the default), or 'off' where LISTEN is not possible.")
+        raise InvalidInput(f"notices={notices!r}: use 'on' (the default), or 'off' where LISTEN is not possible.")
     url = f"postgresql://{rest}" + (f"?{urlencode(options, quote_via=quote)}" if options else "")
     try:
         given = conninfo_to_dict(url)

@@ -18,7 +18,7 @@ from holdfast.adapters.postgres.statements import Texts
 
 
 class Home(msgspec.Struct, frozen=True, eq=False):
-    """What a caller's connection is compared with, the statements of the store, and how it tells of runs: now, or when
+    """What a caller's connection is compared with, the statements of the store, and how it announces runs: now, or when
     it is asked to."""
 
     url: str
@@ -30,7 +30,7 @@ class Home(msgspec.Struct, frozen=True, eq=False):
 
 
 def wake_after_commit(given: Any, runs: Sequence[str], home: Home) -> None:
-    """Tells of these runs once the transaction of the given object is committed."""
+    """Announces these runs once the transaction of the given object is committed."""
     if not runs:
         return
     if isinstance(given, AsyncLoan | BlockingLoan):

@@ -139,8 +139,8 @@ async def _alchemy_connection(given: Any) -> Any:
     found: Any = given
     if hasattr(found, "registry"):  # async_scoped_session, scoped_session
         raise InvalidInput(
-            f"connection= is a {_kind(found)}, which is another session in each thread or task. Give the one of this "
-            "moment, and commit that: connection=session()."
+            f"connection= is a {_kind(found)}, which holds a different session in each thread or task. Give the "
+            "current one, and commit that: connection=session()."
         )
     if hasattr(found, "sync_session"):  # AsyncSession
         found = await found.connection()
@@ -197,8 +197,8 @@ def _check_place(found: Sequence[Any], by: str, home: Home) -> None:
     cluster, oid, name, isolation, read_only = found
     if (cluster, oid) != home.identity[:2]:
         raise InvalidInput(
-            f"connection= is of the database {name!r}, and the journal of this app is in another one ({home.url}): one "
-            "transaction cannot hold both. Keep the journal in the database of your tables, or leave connection= out."
+            f"connection= is in the database {name!r}, but the journal of this app is in {home.url}: one "
+            "transaction cannot span both. Keep the journal in the database of your tables, or leave connection= out."
         )
     if read_only == "on":
         raise InvalidInput("connection= is in a read-only transaction. Begin one that may write.")

@@ -46,7 +46,6 @@ class Moments:
 
     @property
     def clock(self) -> Clock:
-        """The clock of the store."""
         return self._given or self.server
 
     def wall(self) -> int | None:

@@ -175,8 +175,8 @@ class Dialler:
         connection.is_ours = process == connection.info.backend_pid
         if isolation != ISOLATION and not connection.is_ours:
             return (
-                f"transactions are {isolation!r} there by default, Holdfast needs {ISOLATION!r}, and behind a pooler "
-                f"it cannot choose. Let the server do it (ALTER ROLE {connection.info.user} SET "
+                f"transactions there are {isolation!r} by default. Holdfast needs {ISOLATION!r} and cannot set it "
+                f"behind a pooler. Set it on the server (ALTER ROLE {connection.info.user} SET "
                 f"default_transaction_isolation = {ISOLATION!r}), and restart the pooler's connections."
             )
         if isolation != ISOLATION:

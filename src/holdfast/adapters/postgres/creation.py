@@ -175,7 +175,7 @@ def sent_as(entries: Iterable[NewEntry]) -> str:
 
 
 def creation_of(row: Sequence[Any], *, is_again: bool) -> Creation:
-    """What `create_runs` answered for one run. `is_again`: an earlier try of ours may have made it."""
+    """What `create_runs` answered for one run. `is_again`: an earlier try may have made it."""
     code, is_ours, first_seq, first_inbox, _, *columns = row
     if code == LACKING:
         return Lacking()

@@ -86,6 +86,15 @@ STATEMENTS = LimitStatements(
         FROM (SELECT %b::bigint AS at, %b::bigint AS now) AS n
         WHERE r.no = %b::bigint AND r.instance = '' AND r.status IN ('pending', 'running') RETURNING 1
     """,
+    hurry="""
+        UPDATE {s}.runs AS r SET available_at = r.created_at, ready = 1
+        FROM (
+            SELECT h.no FROM {s}.waiters AS w JOIN {s}.runs AS h ON h.no = w.run, (SELECT %b::bigint AS now) AS n
+            WHERE w.name = %b::text AND w.key = %b::text AND w.woken_at <= n.now AND h.instance = ''
+                AND h.status IN ('pending', 'running') AND h.available_at > h.created_at AND h.available_at <= n.now
+            FOR NO KEY UPDATE OF h SKIP LOCKED) AS found
+        WHERE r.no = found.no RETURNING 1
+    """,
     woken="SELECT min(woken_at) FROM {s}.waiters WHERE run = %b::bigint",
     waited_lines="SELECT DISTINCT name, key FROM {s}.waiters LIMIT %b::bigint",
     lines_of_limit="SELECT DISTINCT key FROM {s}.waiters WHERE name = %b::text",

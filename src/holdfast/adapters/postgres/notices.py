@@ -117,7 +117,7 @@ class Notices:
             if self._is_closing.wait(pause * random.uniform(0.5, 1)):
                 break
             pause = min(pause * 2, LONGEST_PAUSE)
-        with self._lock:  # the closing thread has written by then, and nothing writes any more
+        with self._lock:  # the closing thread has written by then, and nothing writes after that
             for end in self._wake:
                 os.close(end)
 

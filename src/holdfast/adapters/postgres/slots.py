@@ -26,7 +26,7 @@ class Slots:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it was ours already
+            if turn.done() and not turn.cancelled():  # this caller held it already
                 self.give_back()
             raise
 

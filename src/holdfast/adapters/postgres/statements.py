@@ -12,7 +12,7 @@ from holdfast.adapters.postgres.binary import Statement
 # -- writes ------------------------------------------------------------------------------------------------------------
 
 NOTHING = "SELECT"
-LOCK_TIMEOUT = "SET lock_timeout = '3s'"  # in a session of ours; as the functions have it
+LOCK_TIMEOUT = "SET lock_timeout = '3s'"  # in our own session; as the functions have it
 # is locked: whether the row of a run that is there is locked. Locks it, if not, for this moment, and never waits.
 IS_LOCKED = """
 SELECT EXISTS (SELECT FROM {s}.runs WHERE no = %b::bigint)
@@ -68,7 +68,7 @@ FROM {s}.create_runs(%b::bigint, %b::text::jsonb, %b::boolean, %b::text::jsonb)
 """
 # create plain: a run without key, blobs, attributes or anything else that others know of, due at once; begun with its
 # first turn if there is one. No row: the id is in use, or it is not due yet, or waits at the gate of its queue. Locks
-# nothing that is there.
+# no row that exists.
 CREATE_PLAIN = """
 /* create_plain */ WITH made AS (
     INSERT INTO {s}.runs (id, epoch, next_ordinal, status, workflow, version, claims, instance, available_at, ready,
@@ -117,7 +117,7 @@ REINSTATE = "SELECT {s}.reinstate(%b::text, %b::text, %b::bigint)"
 RELEASE = "SELECT {s}.release(%b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::bigint, %b::text)"
 RELEASE_ALL = "SELECT {s}.release_all(%b::bigint, %b::text)"
 
-# -- of a transaction that is not ours alone. Under the savepoint one question may fail without the rest ---------------
+# -- of a transaction that others share. Under the savepoint one question may fail without the rest ---------------
 
 BEGIN = """
 BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL holdfast.is_lent = 'yes';
@@ -185,7 +185,7 @@ FROM unnest(%b::bigint[], %b::bigint[]) AS wanted(run, seen)
 JOIN {s}.inbox ON inbox.run = wanted.run AND inbox.no > wanted.seen AND consumed_ordinal IS NULL
 ORDER BY inbox.run, inbox.no
 """
-# acquit: nothing stands against the run any more. Locks its row. Fenced by epoch.
+# acquit: the run is no longer a suspect. Locks its row. Fenced by epoch.
 ACQUIT = """
 UPDATE {s}.runs SET deaths = 0 WHERE no = %b::bigint AND epoch = %b::bigint AND instance <> '' RETURNING id
 """
@@ -231,7 +231,7 @@ FROM pg_stat_activity AS waiting LEFT JOIN LATERAL (
 WHERE waiting.datname = current_database() AND waiting.wait_event_type = 'Lock'
     AND waiting.query_start < clock_timestamp() - interval '1 second'
 """
-# open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
+# open runs: with any status that is not an end, even an unknown one. Reads the rows of all runs, a piece at a time.
 OPEN_RUNS = """
 SELECT * FROM {s}.run_rows WHERE no > %b::bigint AND status NOT IN ('completed', 'failed', 'cancelled')
 ORDER BY no LIMIT %b::bigint

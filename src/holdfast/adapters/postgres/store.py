@@ -86,8 +86,18 @@ async def open_postgres(
             raise
         return connection
 
-    connection = await asyncio.to_thread(prepare)
+    opening = asyncio.get_running_loop().run_in_executor(None, prepare)
+    try:
+        connection = await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        opening.add_done_callback(_close_unwanted)
+        raise
     return PostgresStore(place, dialler, moments, connection, max_connections, telemetry or logged())
+
+
+def _close_unwanted(opening: asyncio.Future[TimedConnection]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 def schema_of(address: str) -> Schema:

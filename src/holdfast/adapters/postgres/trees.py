@@ -14,7 +14,7 @@ SETTLING = 2.0
 
 def rows_of(link: Link, root: str, from_seq: int, limit: int) -> list[Row]:
     """The rows of a tree, as far as they are final. Rows that are not final are mostly so a moment later, so this waits
-    for them, but not for ever: any open transaction in the database delays them."""
+    for them, but not forever: any open transaction in the database delays them."""
     deadline = time.monotonic() + SETTLING
     while True:
         rows = link.ask(sql.READ_TREE, (root, from_seq, limit), patience=LONG)

@@ -13,7 +13,7 @@ SELECT holder, array_agg(blob) FROM {s}.blob_blobs WHERE holder = ANY (%b::bytea
 """
 
 MARK = "SELECT value FROM {s}.meta WHERE name = %b::text"
-# set mark: unless there is one. Locks its row, so that two who come together hear of the same.
+# set mark: unless there is one. Locks its row, so that concurrent callers get the same one.
 SET_MARK = """
 INSERT INTO {s}.meta AS known (name, value) VALUES (%b::text, %b::bigint)
 ON CONFLICT (name) DO UPDATE SET value = known.value RETURNING value

@@ -165,7 +165,6 @@ def plain_run(
 
 
 def message(sent: Message) -> dict[str, Any]:
-    """A message to one run."""
     wire: dict[str, Any] = {
         "run": sent.run,
         "id": sent.id,

@@ -7,7 +7,7 @@
     heartbeat thread ──▶ SqliteHeart ── a connection of its own
 
 `statements` holds all SQL, `migrations` the schema, `location` decides whether a path may be used at all. Nothing here
-opens the file in any other way: closing a foreign handle would drop the locks of ours (`audit` refuses the library
+opens the file in any other way: closing a foreign handle would drop our locks (`audit` refuses the library
 that is most likely to do it).
 """
 

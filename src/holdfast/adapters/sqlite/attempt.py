@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 import apsw
+import msgspec
 
 from holdfast.adapters.sql.batches import settle
 from holdfast.adapters.sqlite import statements as sql
@@ -37,17 +38,25 @@ Hints: TypeAlias = Iterable[str]
 _TRIES = 5
 
 
-class Work:
+class Work(msgspec.Struct, eq=False):
     """An operation and its outcome. A large one never runs on the caller's thread."""
 
-    __slots__ = ("error", "is_again", "is_large", "operation", "result")
+    operation: Operation[Any]
+    is_large: bool = False
+    is_again: bool = False
+    result: Any = None
+    error: Exception | None = None
 
-    def __init__(self, operation: Operation[Any], *, is_large: bool = False) -> None:
-        self.operation: Operation[Any] = operation
-        self.is_large: bool = is_large
-        self.is_again: bool = False
-        self.result: Any = None
-        self.error: Exception | None = None
+    @property
+    def pieces(self) -> Sequence[Work]:
+        """The work that shares a transaction with others, each with its own outcome."""
+        return (self,)
+
+    def outcome(self) -> Any:
+        """The result, or raises the error."""
+        if self.error is not None:
+            raise self.error
+        return self.result
 
 
 def perform(work: Sequence[Work], link: Link, clock: Clock) -> Hints:
@@ -116,16 +125,14 @@ class _Broken(Exception):
 
 
 def _transact(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: bool) -> Hints:
-    connection = link.connected()
-    link.check_file()
+    connection = link.checked()
     if is_patient:
         begin(connection, link.board)
     else:
         run(connection, sql.BEGIN)
     transaction = Transaction(connection, clock)
     try:
-        for each in work:
-            _carry_out(each, transaction)
+        _carry_out(work, transaction)
         run(connection, sql.COMMIT)
     except Exception as error:
         if is_out_of_room(error, connection):
@@ -141,13 +148,15 @@ def _transact(work: Sequence[Work], link: Link, clock: Clock, *, is_patient: boo
     return transaction.hints
 
 
-def _carry_out(work: Work, transaction: Transaction) -> None:
-    before = transaction.connection.total_changes()
-    transaction.is_again = work.is_again
-    work.error = None
-    try:
-        work.result = work.operation(transaction)
-    except HoldfastError as refused:
-        if transaction.connection.total_changes() != before:
-            raise  # it broke its word and wrote: undo it with the whole transaction
-        work.error = refused
+def _carry_out(work: Sequence[Work], transaction: Transaction) -> None:
+    count_changes = transaction.connection.total_changes
+    for each in work:
+        before = count_changes()
+        transaction.is_again = each.is_again
+        each.error = None
+        try:
+            each.result = each.operation(transaction)
+        except HoldfastError as refused:
+            if count_changes() != before:
+                raise  # it broke its word and wrote: undo it with the whole transaction
+            each.error = refused

@@ -21,7 +21,7 @@ from array import array
 from contextlib import suppress
 from pathlib import Path
 
-from holdfast.adapters.system.process import is_gone
+from holdfast.adapters.system.process import is_gone, is_unused
 
 SUFFIX = "-waiting"
 
@@ -43,7 +43,7 @@ _YOUNG = 100_000_000
 """Nanoseconds for which a note counts without a look whether its process is there."""
 
 _OLD = 1_000_000_000
-"""Nanoseconds after which that look reads /proc: it is slower, and tells a process that nobody has reaped yet."""
+"""Nanoseconds after which that look reads /proc: it is slower, and detects dead processes not yet reaped."""
 
 
 def pause_at(place: int, usual: float) -> float:
@@ -162,18 +162,12 @@ def _has_ended(who: int, age: int) -> bool:
     if who >> 32 != _home():
         return False
     pid = who & 0xFFFFFFFF
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except (PermissionError, OverflowError):
-        return False
-    return age > _OLD and is_gone(pid, "")
+    return is_unused(pid) or (age > _OLD and is_gone(pid, ""))
 
 
 @functools.cache
 def _home() -> int:
-    """The namespace of this process's pid: elsewhere the same number is another process. 0 where there are none."""
+    """The pid namespace of this process, since a pid is unique only within one; 0 where there are none."""
     try:
         return os.stat("/proc/self/ns/pid").st_ino & 0xFFFFFFFF  # noqa: PTH116 no need for a `Path`
     except OSError:

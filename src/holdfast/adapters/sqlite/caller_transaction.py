@@ -43,6 +43,6 @@ def _reason(connection: object, url: str) -> str:
     if kind.startswith("sqlite3."):
         return (
             "connection= is a connection of the standard library's sqlite3. Its transaction cannot be joined: it is "
-            "another copy of SQLite, which knows nothing of ours, and on one file each would drop the other's locks."
+            "another copy of SQLite, which does not know our locks, and on one file each would drop the other's."
         )
     return f"connection= is a {kind}, whose transaction cannot be joined: the journal of this app is in {url}."

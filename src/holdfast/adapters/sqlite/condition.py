@@ -35,7 +35,7 @@ LONG_LOG = 64 * 1024 * 1024
 
 LONG_WAIT, PATIENCE = 0.5, 1.0
 """Seconds: a write that waits longer than the first is reported, and the second is how long this check tries. A
-transaction of ours takes milliseconds."""
+transaction of Holdfast takes milliseconds."""
 
 
 class Examined(Access):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-# open runs: of any status but an end, also of one that there is not. Reads the rows of all runs, a piece at a time.
+# open runs: with any status that is not an end, even an unknown one. Reads the rows of all runs, a piece at a time.
 OPEN_RUNS = """
 SELECT * FROM run_rows WHERE no > ? AND status NOT IN ('completed', 'failed', 'cancelled') ORDER BY no LIMIT ?
 """

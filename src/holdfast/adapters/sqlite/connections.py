@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 import apsw
 
@@ -59,9 +59,12 @@ def open_readable(path: Path) -> apsw.Connection:
 # apsw's types name a `Buffer` that Python 3.11 does not have, so they are met in these three functions only.
 
 
-def run(connection: apsw.Connection, statement: str, values: Bindings = ()) -> None:
-    """Executes a statement for its effect."""
-    connection.execute(statement, values)  # pyright: ignore[reportUnknownMemberType]
+class _Run(Protocol):
+    def __call__(self, connection: apsw.Connection, statement: str, values: Bindings = (), /) -> object: ...
+
+
+run: _Run = vars(apsw.Connection)["execute"]
+"""Executes a statement for its effect. It is apsw's own method: a step runs several."""
 
 
 def fetch(connection: apsw.Connection, statement: str, values: Bindings = ()) -> list[Any]:
@@ -168,7 +171,7 @@ def translated(error: Exception) -> Exception:
         case apsw.NotADBError():
             return StoreRefused(f"the store's file is not a SQLite database ({error}).")
         case apsw.CorruptError():
-            return CorruptJournal(f"SQLite finds its file damaged ({error}). Restore it from a backup.")
+            return CorruptJournal(f"SQLite reports a damaged file ({error}). Restore it from a backup.")
         case apsw.ReadOnlyError() | apsw.PermissionsError() | apsw.AuthError():
             return StoreRefused(f"the store cannot be written ({error}). Check the permissions of its file and folder.")
         case apsw.IOError() | apsw.CantOpenError() | apsw.ProtocolError():
@@ -181,4 +184,4 @@ def translated(error: Exception) -> Exception:
 
 def disk_full(error: BaseException) -> DiskFull:
     """The error for a writer that finds the disk full."""
-    return DiskFull(f"no room left for the store ({error}). Nothing of this write was kept; free some space.")
+    return DiskFull(f"no disk space left for the store ({error}). Nothing of this write was kept; free some space.")

@@ -112,6 +112,12 @@ STATEMENTS = LimitStatements(
             ready = CASE WHEN min(coalesce(available_at, ?1), ?1) <= ?2 THEN 1 ELSE 0 END
         WHERE no = ?3 AND instance = '' AND status IN ('pending', 'running')
     """,
+    # hurry: before runs that were started later. A run that waits was due when it began, so it was not started later.
+    hurry="""
+        UPDATE runs SET available_at = created_at, ready = 1
+        WHERE no IN (SELECT run FROM waiters WHERE name = ?2 AND key = ?3 AND woken_at <= ?1)
+            AND instance = '' AND status IN ('pending', 'running') AND available_at BETWEEN created_at + 1 AND ?1
+    """,
     woken="SELECT min(woken_at) FROM waiters WHERE run = ?",
     waited_lines="SELECT DISTINCT name, key FROM waiters LIMIT ?",
     lines_of_limit="SELECT DISTINCT key FROM waiters WHERE name = ?",

@@ -62,15 +62,17 @@ class Link:
             self._connection, self._log_seen = connection, None
         return self._connection
 
-    def check_file(self) -> None:
-        """Raises `StoreUnavailable` if the file is no longer the one that was opened: SQLite would still write into a
-        file that no process can open again."""
-        if self._file is not None and file_at(self._path) != self._file:
+    def checked(self) -> apsw.Connection:
+        """The connection, to write. Raises `StoreUnavailable` if the file is no longer the one that was opened: SQLite
+        would still write into a file that no process can open again."""
+        connection = self._connection or self.connected()
+        if file_at(self._path) != self._file:
             raise StoreUnavailable(
-                f"the store's file {self._path} was deleted or replaced while it was open: nothing is written "
-                "any more. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
+                f"the store's file {self._path} was deleted or replaced while it was open: nothing more "
+                "is written. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
                 "start it again"
             )
+        return connection
 
     def drop(self) -> None:
         """Closes the connection; the next use opens another. After a failed fsync the old one may believe what the disk

@@ -6,59 +6,50 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from holdfast.adapters.sqlite.attempt import Work
 from holdfast.adapters.sqlite.transaction import Operation
 
 
-class Request(Work):
-    """Work whose caller waits on an event loop, with `future` if it cannot be done at once."""
-
-    __slots__ = ("future",)
+class Request(msgspec.Struct, eq=False):
+    """Work whose caller waits for `future` on an event loop."""
 
     future: asyncio.Future[Any]
-
-    def outcome(self) -> Any:
-        """The result, or raises the error."""
-        if self.error is not None:
-            raise self.error
-        return self.result
-
-    @property
-    def pieces(self) -> Sequence[Work]:
-        """The work that shares a transaction with others, each with its own outcome."""
-        return (self,)
+    work: Work
 
     def answer(self) -> None:
         """Answers the waiting caller, on the thread of its loop."""
         if self.future.done():  # cancelled meanwhile; what was written stays written
             return
         try:
-            result = self.outcome()
+            result = self.work.outcome()
         except Exception as error:  # noqa: BLE001 - the waiting caller gets it
             self.future.set_exception(error)
         else:
             self.future.set_result(result)
 
 
-class Batch(Request):
+class Batch(Work, eq=False):
     """Several operations for one caller. Its outcome is the outcome of each: a result or an error."""
 
-    __slots__ = ("_pieces",)
+    parts: Sequence[Work] = ()
 
-    def __init__(self, operations: Sequence[Operation[Any]]) -> None:
-        super().__init__(lambda _: None, is_large=True)
-        self._pieces = [Work(operation) for operation in operations]
+    @staticmethod
+    def of(operations: Sequence[Operation[Any]]) -> Batch:
+        """The batch of these operations."""
+        return Batch(lambda _: None, is_large=True, parts=[Work(operation) for operation in operations])
 
     @property
     def pieces(self) -> Sequence[Work]:
-        """See `Request`."""
-        return self._pieces
+        """See `Work`."""
+        return self.parts
 
     def outcome(self) -> list[Any]:
         """The result or error of each operation."""
         if self.error is not None:
             raise self.error
-        return [piece.result if piece.error is None else piece.error for piece in self._pieces]
+        return [piece.result if piece.error is None else piece.error for piece in self.parts]
 
 
 class Outbox:
@@ -82,7 +73,7 @@ class Outbox:
         return True
 
     def emptied(self) -> list[Request]:
-        """Empties the outbox and returns what was in it, before anything is done with the requests."""
+        """Empties the outbox and returns what was in it, before any request is carried out."""
         requests, self.requests = self.requests, []
         self.is_calm = len(requests) == 1
         return requests

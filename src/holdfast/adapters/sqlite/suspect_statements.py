@@ -38,7 +38,7 @@ UPDATE runs SET claims = claims - 1, deaths = iif(claims > 1, deaths - 1, 0), so
 WHERE no IN (SELECT no FROM runs INDEXED BY runs_freed WHERE deaths > 0 AND freed_from = ?1 AND claims > 0)
     AND ?2 IN ('', id)
 """
-# acquit: nothing stands against the run any more. Locks runs. Fenced by epoch.
+# acquit: the run is no longer a suspect. Locks runs. Fenced by epoch.
 ACQUIT = "UPDATE runs SET deaths = 0 WHERE no = ? AND epoch = ? AND instance <> '' RETURNING id"
 
 WITH_SUSPICION = "AND no IN (SELECT no FROM runs INDEXED BY runs_suspect WHERE deaths > 0 AND claims > 0)"

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias, TypeVar
 
 import apsw
+import msgspec
 
 from holdfast.adapters.sqlite.connections import Bindings, fetch, run
 from holdfast.core.turn import micros
@@ -14,18 +15,15 @@ from holdfast.ports.clock import Clock
 T = TypeVar("T")
 
 
-class Transaction:
+class Transaction(msgspec.Struct, eq=False):
     """One write transaction, which operations of several callers may share. `is_again`: an earlier try of the same
     operation may have been committed, and its outcome was lost."""
 
-    __slots__ = ("_now", "clock", "connection", "hints", "is_again")
-
-    def __init__(self, connection: apsw.Connection, clock: Clock, *, is_again: bool = False) -> None:
-        self.connection: apsw.Connection = connection
-        self.clock: Clock = clock
-        self.is_again: bool = is_again
-        self.hints: dict[str, None] = {}
-        self._now: int | None = None
+    connection: apsw.Connection
+    clock: Clock
+    is_again: bool = False
+    hints: dict[str, None] = {}
+    _now: int | None = None
 
     @property
     def now(self) -> int:

@@ -101,6 +101,8 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
 
 def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
     """The values of `LEAVE` beyond those of every turn: both outcomes of the rule, in stored form."""
+    if commit.is_terminal:
+        return commit.inbox_seen, None, None, None, None, False, True  # an end is never due, nor refused as unread
     read, unread = due_at(after.read, now), due_at(after.unread, now)
     return (
         commit.inbox_seen,
@@ -109,7 +111,7 @@ def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
         unread,
         ready_at(unread, now) if after.is_open else None,
         after.unread is not None,
-        commit.is_terminal,
+        False,
     )
 
 

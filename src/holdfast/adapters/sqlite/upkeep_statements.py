@@ -106,7 +106,7 @@ KIND = "SELECT kind FROM blobs WHERE name = ?"
 
 # -- retention ---------------------------------------------------------------------------------------------------------
 
-# ended roots: oldest first, after a place; ?3 is now, ?4 the default (null: for ever).
+# ended roots: oldest first, after a place; ?3 is now, ?4 the default (null: forever).
 ENDED_ROOTS = """
 SELECT id, created_at, no FROM runs INDEXED BY runs_by_time
 WHERE (created_at, no) > (?1, ?2) AND created_at <= ?3 AND root = '' AND ended_at + coalesce(keep, ?4) <= ?3
@@ -121,7 +121,7 @@ KEEP_PLACE = """
 UPDATE events SET run = 0, ordinal = seq, epoch = 0, at = 0, format = 0, checksum = x'', body = x''
 WHERE seq = (SELECT max(seq) FROM events) AND run IN (SELECT no FROM tree_runs WHERE root = ?)
 """
-# drop places: those that are the newest no more. Locks events.
+# drop places: those that are no longer the newest. Locks events.
 DROP_PLACES = "DELETE FROM events WHERE run = 0 AND seq < (SELECT max(seq) FROM events)"
 
 # of a tree: each changes the rows of the root ?1 and of all its descendants in one table. Runs go last.

@@ -62,18 +62,17 @@ class Writer:
     async def run(self, operation: Operation[T], *, is_large: bool = False) -> T:
         """Returns the operation's result once it is durable. A large one never runs on the caller's thread."""
         outbox = self._outbox()
-        request = Request(operation, is_large=is_large)
-        if not is_large and outbox.was_calm() and self._run_inline(request):
-            result: T = request.outcome()
+        work = Work(operation, is_large=is_large)
+        if not is_large and outbox.was_calm() and self._run_inline(work):
+            result: T = work.outcome()
             return result
-        found: T = await self._gathered_in(outbox, request)
+        found: T = await self._gathered_in(outbox, work)
         return found
 
     async def run_all(self, operations: Sequence[Operation[T]]) -> list[T | Exception]:
         """Returns the result or error of each operation once it is durable. They share a transaction; if one makes it
         fail, each gets its own. Never on the caller's thread."""
-        request = Batch(operations)
-        found: list[T | Exception] = await self._gathered_in(self._outbox(), request)
+        found: list[T | Exception] = await self._gathered_in(self._outbox(), Batch.of(operations))
         return found
 
     def _outbox(self) -> Outbox:
@@ -85,8 +84,8 @@ class Writer:
             outbox = self._of_thread.outbox = Outbox(loop)
         return outbox
 
-    def _gathered_in(self, outbox: Outbox, request: Request) -> asyncio.Future[Any]:
-        request.future = outbox.loop.create_future()
+    def _gathered_in(self, outbox: Outbox, work: Work) -> asyncio.Future[Any]:
+        request = Request(outbox.loop.create_future(), work)
         outbox.requests.append(request)
         if len(outbox.requests) == 1:
             outbox.loop.call_soon(self._send, outbox)
@@ -98,11 +97,7 @@ class Writer:
         if self._is_closed:
             raise _closed()
         work = Work(operation)
-        if not self._run_inline(work):
-            return None
-        if work.error is not None:
-            raise work.error
-        result: T = work.result
+        result: T | None = work.outcome() if self._run_inline(work) else None
         return result
 
     async def lend(self, connect: Callable[[], apsw.Connection]) -> LentTransaction:
@@ -148,7 +143,7 @@ class Writer:
 
     def _send(self, outbox: Outbox) -> None:
         requests = outbox.emptied()
-        if len(requests) == 1 and not requests[0].is_large and self._run_inline(requests[0]):
+        if len(requests) == 1 and not requests[0].work.is_large and self._run_inline(requests[0].work):
             requests[0].answer()
         else:
             self._hand_over(requests)
@@ -160,7 +155,7 @@ class Writer:
                     self._queue.put(requests[start : start + _ENOUGH])  # together, whenever the thread looks
                 return
         for request in requests:
-            request.error = _closed()
+            request.work.error = _closed()
             request.answer()
 
     def _run_inline(self, work: Work) -> bool:
@@ -174,7 +169,8 @@ class Writer:
             self._lock.release()
         if hints is None:
             return False
-        self._on_commit(hints)
+        if hints:
+            self._on_commit(hints)
         if is_log_long:
             self._queue.put(None)
         return True
@@ -186,16 +182,20 @@ class Writer:
         while not is_last:
             requests, loan, is_last = self._gathered()
             if requests:
-                with self._lock:
-                    pieces = [piece for request in requests for piece in request.pieces]
-                    hints = perform(pieces, self._link, self._clock)
-                self._on_commit(hints)
-                _answer(requests)
+                self._write(requests)
+            del requests  # while it waits for more, it keeps nothing of what was written
             if loan is not None:
                 self._serve_loan(loan)
             if self._link.wal_pages >= CHECKPOINT_PAGES:
                 with self._lock:
                     self._link.checkpoint()
+
+    def _write(self, requests: list[Request]) -> None:
+        with self._lock:
+            pieces = [piece for request in requests for piece in request.work.pieces]
+            hints = perform(pieces, self._link, self._clock)
+        self._on_commit(hints)
+        _answer(requests)
 
     def _serve_loan(self, loan: LentTransaction) -> None:
         with self._lock:

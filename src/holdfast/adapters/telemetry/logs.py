@@ -168,7 +168,7 @@ def _freed(fact: t.RunsFreed) -> tuple[object, ...]:
     return (
         fact.worker,
         fact.runs,
-        "its earlier instance are free" if fact.were_own else "workers that went away are free again",
+        "its earlier instance are free" if fact.were_own else "workers that disappeared are free again",
     )
 
 

@@ -103,11 +103,11 @@ def encoded_input(spec: WorkflowSpec, index: int, encode: Callable[[], tuple[Wor
 def checked_concurrency(value: int) -> int:
     """That number of items at a time, if a batch can have it. Raises `InvalidInput`."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_AT_ONCE:
-        raise InvalidInput(f"concurrency={value!r}: how many items at a time, from 1 to {MOST_AT_ONCE:,}")
+        raise InvalidInput(f"concurrency={value!r}: give a number of items from 1 to {MOST_AT_ONCE:,}")
     return value
 
 
 def _order(value: Order) -> Order:
     if value not in {"depth", "breadth"}:
-        raise InvalidInput(f"order={value!r}: 'depth' or 'breadth'")
+        raise InvalidInput(f"order={value!r}: use 'depth' or 'breadth'")
     return value

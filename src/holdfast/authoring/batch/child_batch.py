@@ -121,7 +121,7 @@ def _stored(program: ScriptProgram, spec: WorkflowSpec, items: Iterable[Any]) ->
     size = sum(map(len, chunks))
     if size > MAX_PAYLOAD:
         raise InvalidInput(
-            f"batch(): its {inputs.total:,} inputs have {size:,} bytes; a turn may bring {MAX_PAYLOAD:,}. Keep large "
+            f"batch(): its {inputs.total:,} inputs have {size:,} bytes; a turn may write {MAX_PAYLOAD:,}. Keep large "
             "data in blobs (put_blob) and give the references, or make several batches."
         )
     blobs: dict[str, bytes] = dict(zip(inputs.names, chunks, strict=True))

@@ -203,7 +203,7 @@ class FlowBuilder:
         """Asks `by` for a decision; the result has `approved`, `by`, `at` and `why`.
 
         If `asked_when` is false, it is approved without asking. At the timeout, `then` decides: "approve", "deny", or
-        `f.escalate(…)` to ask someone else.
+        `f.escalate(…)` to ask another person.
         """
         gate = self.escalate(by, why=why, asked_when=asked_when, timeout=timeout, then=then)
         return self._add(name, gate, when, otherwise, needs, UNSET, always=always)

@@ -125,7 +125,7 @@ class Ref:
 
     def __hash__(self) -> int:
         """Refused: `==` makes an expression, so a reference cannot be a key."""
-        raise TypeError(f"{self!r} cannot be a key: == of it is an expression")
+        raise TypeError(f"{self!r} cannot be a key of a dict: comparing it with == makes an expression")
 
     def _refuse(self, *_: object) -> NoReturn:
         raise TypeError(

@@ -67,7 +67,7 @@ class FlowComponent:
                 yield ("vars", name), f"flow {flow.name!r} has no variable {name!r}{did_you_mean(name, declared)}"
         for name in flow.to_be_given:
             if variables.get(name) is None:
-                yield ("call",), f"flow {flow.name!r} needs variable {name!r}, and 'vars' does not have it"
+                yield ("call",), f"flow {flow.name!r} needs variable {name!r}, which 'vars' does not have"
 
     def way_problem(self, path: Path, start: int) -> str:
         """Checks a path by the schema of its output."""
@@ -115,7 +115,7 @@ class PythonComponent:
                 Parameter.VAR_KEYWORD,
             }
             if is_needed and given.get(name) is None:
-                yield ("call",), f"{served.name} needs {name!r}, and 'with' does not have it"
+                yield ("call",), f"{served.name} needs {name!r}, which 'with' does not have"
 
     def way_problem(self, path: Path, start: int) -> str:
         return _way(self._result(), path, start)[1]

@@ -126,7 +126,7 @@ class _Checker:
             self._say(("output", *place), problem)
         for place, tree in leaves(self._flow.output):
             for words in self._secrets_in(tree):
-                message = f"{words} is a secret, and an output is shown"
+                message = f"{words} is a secret, but an output is shown"
                 self._say(("output", *place), message, words=words, is_warning=True)
 
     def _expression(self, at: Place, tree: Expression, step: FlowStep | None, *, has_item: bool = False) -> None:
@@ -152,7 +152,7 @@ class _Checker:
                 return self._variable_reference(path)
             case "item":
                 return (
-                    "" if has_item else "item is what an 'each' goes through: it is known in 'with' of such a step only"
+                    "" if has_item else "item is the current item of an 'each': it is known only in 'with' of that step"
                 )
             case "input":
                 return path_misfit(self._flow.input_schema, path)
@@ -258,13 +258,13 @@ class _Checker:
         if self._flow.steps and not needed:
             self._say(
                 (),
-                "nothing is run: there is no output that needs a step, and no step with always: true",
+                "nothing would run: no output needs a step, and no step has always: true",
                 is_warning=True,
             )
         else:
             for step in self._flow.steps:
                 if step.name not in needed:
-                    message = f"step {step.name!r} is never run: no output needs it. Mark it always: true, or remove it"
+                    message = f"step {step.name!r} never runs: no output needs it. Mark it always: true, or remove it"
                     self._say(("steps", step.name), message, is_warning=True)
         for name in sorted(self._variables - self._used):
             self._say(("vars", name), f"variable {name!r} is never used", is_warning=True)
@@ -307,7 +307,7 @@ class _Checker:
             given, taken = self._kinds(tree), component.takes(name)
             if given and taken and _numbers(given).isdisjoint(_numbers(taken)):
                 words, (is_, takes) = path_text(tree), (" or ".join(sorted(kinds)) for kinds in (given, taken))
-                message = f"{words} is {is_}, and {does.target} takes {takes} for {name!r}"
+                message = f"{words} is {is_}, but {does.target} takes {takes} for {name!r}"
                 self._say(("steps", step.name, "with", name), message, words=words)
 
     def _flow_of(self, catalog: Catalog, name: str) -> Definition | None:
@@ -320,7 +320,7 @@ class _Checker:
         """Checks that a secret stays secret in the flow that is called."""
         for name, tree in does.variables.fields:
             for path in () if name in called.secrets else self._secrets_in(tree):
-                message = f"{path} is a secret, and variable {name!r} of flow {called.name!r} is not"
+                message = f"{path} is a secret, but variable {name!r} of flow {called.name!r} is not"
                 self._say(("steps", step.name, "vars", name), message, words=path, is_warning=True)
 
     def _secrets_in(self, tree: Expression) -> Iterator[str]:
@@ -352,7 +352,7 @@ def _result_misfit(step: FlowStep, path: Path) -> str:
         )
     if isinstance(step.does, Approve) and part not in DECISION:
         hint = did_you_mean(str(part), DECISION)
-        return f"{whole}: an approval has {', '.join(DECISION)}, and no {part!r}{hint}"
+        return f"{whole}: an approval has {', '.join(DECISION)}, but no {part!r}{hint}"
     if isinstance(step.does, Sleep):
         return f"{whole}: a sleep has no result"
     return ""

@@ -104,7 +104,7 @@ class Reader:
         said = [key for key in ACTIONS if key in node.value]
         if len(said) > 1:
             listed = " and ".join(repr(key) for key in said)
-            self.say(node.value[said[1]].key, f"a step does one thing, and here are {listed}: make them two steps")
+            self.say(node.value[said[1]].key, f"a step does one thing, but this one has {listed}: split it")
         elif not said:
             self.say(node.mark, f"a step does something: add {', '.join(ACTIONS[:-1])} or {ACTIONS[-1]}")
         match said[:1]:

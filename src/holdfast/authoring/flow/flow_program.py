@@ -240,7 +240,7 @@ class Driver:
 
 
 def _flow_failed(flow: str, step: str, error: Exception) -> FlowFailed:
-    where = f"flow {flow}: step {step} failed" if step else f"flow {flow}: its output cannot be given"
+    where = f"flow {flow}: step {step} failed" if step else f"flow {flow}: its output could not be computed"
     if isinstance(error, StepFailed):
         kind, message, attempts = error.type, error.message, error.attempts
         text = f"{where} after {counted(attempts, 'attempt')}: {kind}: {message}"

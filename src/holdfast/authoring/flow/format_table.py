@@ -115,7 +115,7 @@ STEP: Final = Table(
         Key("retry", Choice((), "retry", counts=True), "How often to try, and how long to wait in between."),
         Key("timeout", "duration", "The longest that one attempt may take."),
         Key("on_error", Choice(("fail",), "on_error"), "What happens when retries are spent: fail, or continue."),
-        Key("always", "flag", "Run it although no output needs it."),
+        Key("always", "flag", "Run it even if no output needs it."),
         Key("description", "text", "For people."),
         Key("metadata", "json", "Anything, for tools of your own."),
     ),
@@ -160,7 +160,7 @@ TABLES: Final[Mapping[str, Table]] = {
     ),
     "then": Table(
         "an escalation",
-        "Asks someone else.",
+        "Asks another person.",
         (Key("escalate", Nested("approve"), "Whom to ask next.", required=True),),
     ),
     "each": Table(

@@ -30,7 +30,7 @@ _CONTROL: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U000
 
 
 def read_yaml(text: str, note: Note) -> Node:
-    """Reads the document. `note` is told of what is left out. Raises `Unreadable` with the place and the reason, or
+    """Reads the document. Reports to `note` what it leaves out. Raises `Unreadable` with the place and the reason, or
     `UsageError` if the library is not installed."""
     try:
         import yaml as library

@@ -26,7 +26,7 @@ class Breaker:
     def __init__(self, failures: int = 5, *, reset: Duration = "30s", probes: int = 1) -> None:
         for name, value in (("failures", failures), ("probes", probes)):
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise InvalidInput(f"Breaker({name}={value!r}): a whole number, at least 1")
+                raise InvalidInput(f"Breaker({name}={value!r}): give a whole number of at least 1")
         self._limit = failures
         self._reset = parse_duration(reset, what="Breaker(reset=…)")
         self._probes = probes

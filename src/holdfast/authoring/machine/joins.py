@@ -48,7 +48,7 @@ class Join:
     def percentage(share: float) -> Join:
         """That share of the branches, above 0 and at most 1, rounded up."""
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-            raise InvalidInput(f"Join.percentage({share!r}): a share above 0 and at most 1")
+            raise InvalidInput(f"Join.percentage({share!r}): give a share above 0 and at most 1")
         return Join("percentage", share=float(share))
 
     @staticmethod
@@ -96,7 +96,7 @@ class Join:
 
 def _at_least_one(count: int, what: str) -> int:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InvalidInput(f"Join.{what}({count!r}): a whole number, at least 1")
+        raise InvalidInput(f"Join.{what}({count!r}): give a whole number of at least 1")
     return count
 
 

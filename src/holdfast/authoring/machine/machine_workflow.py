@@ -96,7 +96,7 @@ class MachineWorkflow(AnyWorkflow[[F], E], Generic[F, E]):
     def _add(self, definition: Definition) -> None:
         if self._model is not None:
             raise DefinitionError(
-                f"{definition.where}: machine {self.name} is in use already; declare all states before"
+                f"{definition.where}: machine {self.name} is in use already; declare all states before its first use"
             )
         self._definitions.append(definition)
 

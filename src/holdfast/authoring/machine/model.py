@@ -261,11 +261,11 @@ class Reader:
             if problem:
                 self._say(where, problem)
         if definition.bulkhead is not None and definition.bulkhead < 1:
-            self._say(where, f"bulkhead={definition.bulkhead}: at least 1")
+            self._say(where, f"bulkhead={definition.bulkhead}: give at least 1")
         if definition.concurrency < 1:
-            self._say(where, f"concurrency={definition.concurrency}: at least 1")
+            self._say(where, f"concurrency={definition.concurrency}: give at least 1")
         if definition.window < 1:
-            self._say(where, f"window={definition.window}: at least 1")
+            self._say(where, f"window={definition.window}: give at least 1")
         if definition.kind == "script" and not definition.is_async:
             self._say(where, f"{definition.name}: a .script handler is an `async def`")
 

@@ -4,7 +4,7 @@ A suspended coroutine that is left to the garbage collector runs its `finally` b
 run: on the worker's loop, where `await refund()` would really refund. So a program is closed on its own loop. Each
 waiting task gets a private exception at its await; so does everything it awaits next, alternating with plain
 cancellation, until every task and async generator has ended or has refused too often. A program that keeps refusing is
-buried: its loop is kept for ever, so that the collector never finds its coroutines.
+buried: its loop is kept forever, so that the collector never finds its coroutines.
 
 Invariants: tasks are ended in the order they were created; a round is bounded, and so is the sum of all rounds.
 """

@@ -53,4 +53,4 @@ class Enterable(Refusals):
 
 
 def _dropped(generator: AsyncGenerator[Any, Any]) -> None:
-    """Does nothing, on purpose: Python then drops the generator without running any more of the author's code."""
+    """Does nothing, on purpose: Python then drops the generator without running more of the author's code."""

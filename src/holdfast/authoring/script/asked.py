@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from holdfast.authoring.script.calls import WAITING, StepCall
 from holdfast.authoring.script.recorded_turns import is_same
 from holdfast.authoring.script.scope import Done
@@ -20,14 +18,6 @@ if TYPE_CHECKING:
     from holdfast.authoring.script.exchange import Exchange
 
 
-class _Open(msgspec.Struct):
-    """A step that was asked for and whose outcome is wanted."""
-
-    call: StepCall[Any]
-    command: c.RunStep
-    future: asyncio.Future[Any] | None = None
-
-
 class AskedSteps:
     """Open steps by key: those whose outcome is wanted, and those that the author's code gave up but whose outcome may
     still come."""
@@ -36,12 +26,12 @@ class AskedSteps:
 
     def __init__(self, program: Exchange) -> None:
         self._program = program
-        self._open: dict[str, _Open] = {}
-        self._abandoned: dict[str, _Open] = {}
+        self._open: dict[str, StepCall[Any]] = {}
+        self._abandoned: dict[str, StepCall[Any]] = {}
 
     def commands(self) -> dict[str, c.RunStep]:
         """The steps that were asked for and are still wanted."""
-        return {key: kept.command for key, kept in self._open.items()}
+        return {key: call.asked for key, call in self._open.items()}
 
     @property
     def is_any_open(self) -> bool:
@@ -50,7 +40,7 @@ class AskedSteps:
 
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future that may be awaited."""
-        return [kept.future for kept in self._open.values() if kept.future is not None] if self._open else []
+        return [call.future for call in self._open.values() if call.future is not None] if self._open else []
 
     def ask(self, call: StepCall[Any]) -> Any:
         """Asks for a step. Returns its outcome if it is already known, else `WAITING`."""
@@ -72,25 +62,18 @@ class AskedSteps:
             if type(known) is e.StepCompleted:
                 program.set_time(cursor.at)
                 return self._completed(call, known)
-        self._open[key] = asked = _Open(call, call.command())
+        self._open[key] = call
+        call.asked = call.command()
         if known is False:
-            program.ask(asked.command, call.place)
+            program.ask(call.asked, call.place)
         return WAITING
-
-    def future(self, key: str) -> asyncio.Future[Any]:
-        """What a step's call awaits until its outcome is delivered."""
-        future = self._program.loop.outcome_future()
-        kept = self._open.get(key)
-        if kept is not None:
-            kept.future = future
-        return future
 
     def abandon(self, key: str) -> None:
         """The author's code cancelled a step."""
-        kept = self._open.pop(key, None)
-        if kept is not None and not self._program.loop.unwinding:
-            self._abandoned[key] = kept
-            self._program.ask(c.AbandonStep(key=key), kept.call.place)
+        call = self._open.pop(key, None)
+        if call is not None and not self._program.loop.unwinding:
+            self._abandoned[key] = call
+            self._program.ask(c.AbandonStep(key=key), call.place)
 
     def _memoised_step(self, call: StepCall[Any]) -> Any:
         """The outcome that an earlier pass, or the run that this one retries, got from that step."""
@@ -114,7 +97,7 @@ class AskedSteps:
         return self._completed(call, memo.settled)
 
     def _completed(self, call: StepCall[Any], event: e.StepCompleted) -> Any:
-        """The value of a completed step, or `WAITING` for ever if it cannot be read."""
+        """The value of a completed step, or `WAITING` forever if it cannot be read."""
         try:
             value = call.spec.result.decode(event.value)
         except NotDecodable as error:
@@ -126,12 +109,12 @@ class AskedSteps:
 
     def deliver(self, event: e.StepCompleted | e.StepFailed) -> None:
         key = event.key
-        kept = self._open.pop(key, None) or self._abandoned.pop(key, None)
-        if kept is None:
+        call = self._open.pop(key, None) or self._abandoned.pop(key, None)
+        if call is None:
             said = f"the journal holds the outcome of step {key!r}, which the code never asked for"
             self._program.part(said, journal=f"the outcome of step {key!r}", code="nothing")
             return
-        future, call = kept.future, kept.call
+        future = call.future
         is_wanted = future is not None and not future.done()
         if type(event) is e.StepCompleted:
             value = self._completed(call, event)

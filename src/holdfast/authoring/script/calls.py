@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
+from holdfast.authoring.script.loop import DurableLoop
 from holdfast.authoring.script.place import Place
 from holdfast.core.commands import RunStep, StartChild
 from holdfast.core.payload import Shape
@@ -31,10 +32,6 @@ class Steps(Protocol):
 
     def ask(self, call: StepCall[Any]) -> Any:
         """Returns the outcome if it is already known, else `WAITING`."""
-        ...
-
-    def future(self, key: str) -> Future[Any]:
-        """What the call awaits until its outcome is delivered."""
         ...
 
     def abandon(self, key: str) -> None:
@@ -78,6 +75,7 @@ class Asker(Protocol):
     """The program, as its calls see it."""
 
     settings: Settings
+    loop: DurableLoop
     announced: dict[int, DurableCall[Any]]
 
     @property
@@ -150,7 +148,9 @@ class DurableCall(Coroutine[Any, Any, R], Generic[R]):
 class StepCall(DurableCall[R]):
     """A step asked for."""
 
-    __slots__ = ("args", "is_counted", "retry", "scope", "spec", "timeout", "undo", "undoes")
+    __slots__ = ("args", "asked", "future", "is_counted", "retry", "scope", "spec", "timeout", "undo", "undoes")
+
+    asked: RunStep  # once it is asked for
 
     def __init__(
         self,
@@ -178,6 +178,7 @@ class StepCall(DurableCall[R]):
         self.undo: Any | None = undo
         self.undoes: str = undoes
         self.is_counted: bool = True
+        self.future: Future[Any] | None = None  # what it awaits until its outcome is delivered
         self.number: int = program.announce(self)
 
     def command(self) -> RunStep:
@@ -199,7 +200,8 @@ class StepCall(DurableCall[R]):
         outcome = steps.ask(self)
         if outcome is WAITING:
             try:
-                outcome = yield from steps.future(self.key)
+                self.future = self.program.loop.outcome_future()
+                outcome = yield from self.future
             except CancelledError:
                 steps.abandon(self.key)
                 raise

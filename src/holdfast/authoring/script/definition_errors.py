@@ -21,7 +21,7 @@ def place_of(function: Callable[..., Any]) -> str:
 def _said(value: object) -> str:
     try:
         return repr(value)
-    except Exception:  # noqa: BLE001 it is named in an error of ours
+    except Exception:  # noqa: BLE001 our own error names it
         return f"a {type(value).__qualname__}"
 
 

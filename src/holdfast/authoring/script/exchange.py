@@ -122,7 +122,7 @@ class Exchange:
     def announce(self, call: DurableCall[Any]) -> int:
         """Remembers a call until it is awaited."""
         if self._is_over and not self.loop.unwinding:
-            raise NotAllowedHere(f"{call.key}: the run has ended; nothing durable can be asked for any more")
+            raise NotAllowedHere(f"{call.key}: the run has ended and accepts no further durable calls")
         self._numbers = number = self._numbers + 1
         self.announced[number] = call
         return number

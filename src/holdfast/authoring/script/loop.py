@@ -128,8 +128,8 @@ class DurableLoop(Enterable):
 
         Every future of `pending`, then whatever a task waits for, fails with `make_exc()`, alternating with
         cancellation, until all tasks and async generators have ended. Meanwhile the host answers durable verbs with a
-        fresh `outcome_future()` that it leaves alone, or raises: a future is better, since code that retries for ever
-        then still comes back to the loop. Returns False if the program refused 1,000 times; it is then kept for ever.
+        fresh `outcome_future()` that it leaves alone, or raises: a future is better, since code that retries forever
+        then still comes back to the loop. Returns False if the program refused 1,000 times; it is then kept forever.
         """
         if self._closed:
             return True
@@ -384,7 +384,7 @@ class DurableLoop(Enterable):
         self._generators.append(cast("AsyncGeneratorType[Any, Any]", generator))
 
     def _is_closed_error(self, method: str) -> NotInRun:
-        return NotInRun(f"loop.{method}() after the run's program was closed: nothing runs on this loop any more")
+        return NotInRun(f"loop.{method}() after the run's program was closed: this loop no longer runs anything")
 
 
 async def _aclose(generator: AsyncGenerator[Any, Any]) -> None:

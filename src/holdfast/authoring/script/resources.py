@@ -63,8 +63,8 @@ class Resource(Generic[T]):
             return cast("T", scope.surroundings.resource(self))
         if find_program() is not None:
             raise NotAllowedHere(
-                f"resource {self.name} asked for in a workflow body: a workflow replays, so it may not touch the "
-                "outside. Ask for it in a step."
+                f"resource {self.name} asked for in a workflow body: a workflow replays, so it must not touch the "
+                "outside world. Ask for it in a step."
             )
         raise NotInRun(f"resource {self.name} is opened by a worker and works in the body of a step of a run")
 

@@ -86,12 +86,12 @@ class Saga:
         while scope.done:
             done = scope.done.pop()
             if until is not None and loop.time() >= until:
-                failures.append(f"{done.key}: the time for undoing is over")
+                failures.append(f"{done.key}: the time for undoing has run out")
                 continue
             undoing = asyncio.ensure_future(done.undo.undo_call(self._program, done))
             cancelled = await self._to_the_end(undoing, until) or cancelled
             if undoing.cancelled():
-                failures.append(f"{done.key}: the time for undoing is over")
+                failures.append(f"{done.key}: the time for undoing has run out")
                 continue
             failed = undoing.exception()
             if isinstance(failed, Exception):  # one failed undo must not keep the others from running

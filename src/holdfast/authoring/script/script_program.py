@@ -56,7 +56,7 @@ class ScriptProgram(Exchange):
         self._served: Served | None = None
         self._main: asyncio.Task[Any] | None = None
         self._sync_body: SyncBody | None = None
-        self._given: list[e.InputGiven] = []  # before it began
+        self._given: tuple[e.InputGiven, ...] = ()  # before it began
 
     # -- the program protocol ------------------------------------------------------------------------------------------
 
@@ -219,8 +219,11 @@ class ScriptProgram(Exchange):
         """Enters the body, unless it was entered before, must wait, or the run is cancelled before it begins."""
         if self._main is not None or self._is_over or is_administrative(events):
             return
+        given = [*self._given]
         for event in events:
-            if type(event) is e.CancelRequested and not self.spec.is_begun_when_cancelled:
+            if type(event) is e.InputGiven:
+                given.append(event)
+            elif type(event) is e.CancelRequested and not self.spec.is_begun_when_cancelled:
                 self.children.cancel(event)
                 self.ask(c.Stop(reason=event.reason, actor=event.actor))
                 self._is_over = True
@@ -228,19 +231,17 @@ class ScriptProgram(Exchange):
         if self.beginning.number > 1 and not any(isinstance(x, e.PassStarted) for x in events):
             return
         start = self.beginning.start
-        given = [*self._given, *(x for x in events if type(x) is e.InputGiven)]
         if given and self.beginning.number == 1:  # else they are in it
             start = with_inputs(start, given)
         args, kwargs = self.spec.arguments.decode(start.value)
         _begun.add(self)
         # A context of its own: what the worker keeps in context variables is not the run's.
         context = contextvars.Context()
-        self._main = self.loop.create_task(self._body(args, kwargs), name=self.spec.name, context=context)
+        body = self.spec.function(*args, **kwargs) if self.spec.is_async else self._in_thread(args, kwargs)
+        self._main = self.loop.create_task(body, name=self.spec.name, context=context)
         self._run()
 
-    async def _body(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.spec.is_async:
-            return await self.spec.function(*args, **kwargs)
+    async def _in_thread(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._sync_body = SyncBody(self, self.spec.function, args, kwargs)
         return await self._sync_body.main()
 
@@ -253,11 +254,12 @@ class ScriptProgram(Exchange):
         main = self._main
         if main is not None and not self._is_over and (main.done() or self.loop.callback_errors):
             command = ending(self, main, list(self.announced.values()))
-            if self.cursor is None:
+            if self.cursor is None and self._commands:
                 self._commands = [x for x in self._commands if is_kept_at_end(x)]
             self.ask(command)
             self._is_over = True
-            self._check()
+            if self._broken is not None:
+                raise self._broken
 
     def _deliver(self, event: e.AnyEvent, coming: e.AnyEvent | None) -> None:
         """Delivers one input, then runs to quiescence. Timers due at the same instant count as one: asyncio fires them
@@ -272,7 +274,7 @@ class ScriptProgram(Exchange):
             elif isinstance(event, e.ChildEnded):
                 self.children.ended(event)
             elif isinstance(event, e.InputGiven):
-                self._given.append(event)
+                self._given += (event,)
             return
         match event:
             case e.StepCompleted() | e.StepFailed():

@@ -67,9 +67,11 @@ class StepOptions:
         self.compare: bool = compare
         self.input: InputKept = input
         if input not in ("keep", "hash"):
-            raise DefinitionError(f'@step(input={input!r}): "keep" records the arguments, "hash" only their hash')
+            raise DefinitionError(
+                f'@step(input={input!r}): use "keep" to record the arguments, "hash" to record a hash'
+            )
         if not isinstance(compare, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise DefinitionError(f"@step(compare={compare!r}): True or False")
+            raise DefinitionError(f"@step(compare={compare!r}): use True or False")
         if limit_wait is not None and not self.limits:
             raise DefinitionError("@step(limit_wait=…) goes with limits=[…]")
         if once and self.retry is not None and self.retry != Retry.none:

@@ -20,9 +20,7 @@ class Callee(Protocol):
 
     def make_call(
         self, program: ScriptProgram, args: tuple[Any, ...], kwargs: dict[str, Any], where: Place, /
-    ) -> StepCall[Any]:
-        """A durable call."""
-        ...
+    ) -> StepCall[Any]: ...
 
 
 def run_spec(step: Callee, spec: StepSpec) -> WorkflowSpec:

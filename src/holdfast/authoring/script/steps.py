@@ -378,7 +378,7 @@ def step(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     - `compare`: False lets a replay ask for the step with arguments that differ from the journal
     - `input`: "hash" records a hash of the arguments instead of them, for large ones that the workflow has anyway
     - `limits`: limits that each attempt waits for: `[api, customer.by("item.customer")]`
-    - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: for ever
+    - `limit_wait`: how long an attempt waits at most; then the workflow gets `LimitReached`. Default: forever
     - `name`: the name in the journal. Default: the function's
     """
     check_options(options, StepOptions.__slots__, "@step")

@@ -39,7 +39,8 @@ class Sent(Typed[T]):
         data = self.encode(value)
         if len(data) > MAX_INLINE:
             raise PayloadTooLarge(
-                f"a part for {self!r} has {len(data):,} bytes, at most {MAX_INLINE:,}. Send it in smaller parts.",
+                f"a part for {self!r} has {len(data):,} bytes; at most {MAX_INLINE:,} are allowed. "
+                "Send it in smaller parts.",
                 size=len(data),
                 limit=MAX_INLINE,
             )

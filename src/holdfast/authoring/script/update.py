@@ -106,7 +106,6 @@ class AnyUpdate(Generic[Q, A]):
 
     @functools.cached_property
     def answer_shape(self) -> Shape[A]:
-        """How answers are."""
         return Shape(self._types[1], what=f"answer to {self.name}")
 
     @property

@@ -71,7 +71,7 @@ async def each(function: Callable[[T], Coroutine[Any, Any, R]], items: Iterable[
     """
     require_program("each()")
     if limit < 1:
-        raise InvalidInput(f"each(limit={limit}): at least 1")
+        raise InvalidInput(f"each(limit={limit}): give at least 1")
     kept = list(items)
     queue = iter(enumerate(kept))
     results: dict[int, R] = {}
@@ -233,7 +233,7 @@ def transaction(kind: type[T]) -> T:
             return session
         theirs = next(x for x in type(scope.connection).__mro__ if not x.__module__.startswith("holdfast."))
         raise NotAllowedHere(
-            f"transaction({kind.__module__}.{kind.__qualname__}) in step {scope.step}: here it is a "
+            f"transaction({kind.__module__}.{kind.__qualname__}) in step {scope.step}: this store gives a "
             f"{theirs.__module__}.{theirs.__qualname__}"
         )
     return scope.connection

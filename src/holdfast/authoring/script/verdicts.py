@@ -136,7 +136,7 @@ def _say_unawaited(calls: Sequence[DurableCall[Any]], *, is_async: bool) -> str:
     shown = "; ".join(f"{call.key} at {call.place}" for call in calls[:3])
     more = f" and {len(calls) - 3} more" if len(calls) > 3 else ""
     cure = (
-        "Write `await` before the call, or do not make it."
+        "Write `await` before the call, or remove it."
         if is_async
         else "In a sync workflow call a `def` step, or wait for the call with gather(…) or wait(…) of holdfast.sync."
     )

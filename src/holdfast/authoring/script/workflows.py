@@ -107,7 +107,7 @@ def checked_call(call: object, verb: str) -> None:
     if isinstance(call, Call):
         return
     if isinstance(call, AnyWorkflow):
-        raise InvalidInput(f"{verb}({call.name}): call it, {call.name}(…): a call says what to run")
+        raise InvalidInput(f"{verb}({call.name}): give a call, {call.name}(…), which says what to run")
     if inspect.iscoroutine(call):
         name = call.__name__
         call.close()

@@ -23,7 +23,7 @@ ADDRESS = "127.0.0.1:7070"
 
 @click.command("dashboard", cls=HoldfastCommand)
 @click.argument("target", metavar="[MODULE:APP]", required=False)
-@click.option("--url", help="The store, without an app: runs cannot be started then.")
+@click.option("--url", help="Address of a store, to serve it without an app; the page then cannot start runs.")
 @click.option("--http", "address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Where to listen.")
 @click.option("--open", "is_opening", is_flag=True, help="Open the page in a browser.")
 @click.option("--no-link", is_flag=True, help="Print the address without a link; users sign in with a token.")

@@ -23,7 +23,7 @@ from holdfast.errors import HoldfastError
 @click.argument("ids", metavar="RUN...", nargs=-1, required=True)
 @store_options("One object per run, then the count.")
 @actor_option
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask before deleting.")
+@click.option("--yes", "is_sure", is_flag=True, help="Delete without asking.")
 def command(
     ids: tuple[str, ...], target: str | None, url: str | None, is_json: bool, actor: str | None, is_sure: bool
 ) -> int:
@@ -76,4 +76,4 @@ def _is_confirmed(ids: tuple[str, ...], out: Output) -> bool:
     what = f"run {ids[0]}" if len(ids) == 1 else counted(len(ids), "run")
     if not out.is_terminal or not sys.stdin.isatty():
         raise click.UsageError(f"deleting cannot be undone. Add --yes to delete {what} with its whole tree")
-    return click.confirm(f"delete {what} with all children? It does not come back.", err=True)
+    return click.confirm(f"delete {what} with all children? This cannot be undone.", err=True)

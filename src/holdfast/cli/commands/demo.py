@@ -25,7 +25,7 @@ ENDING = [signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []
 @click.command("demo", cls=HoldfastCommand)
 @click.option("--seed", type=click.IntRange(0, 2**32), metavar="N", help="Decides where the worker gets killed.")
 @click.option("--fast", "is_fast", is_flag=True, help="Finish in a few seconds.")
-@click.option("--page", "has_page", is_flag=True, help="Show it on the page too: starts when you open the link.")
+@click.option("--page", "has_page", is_flag=True, help="Show it on the page; the order starts when you open the link.")
 @click.option("--open", "is_opening", is_flag=True, help="With --page: open the link in a browser.")
 @click.option("--json", "is_json", is_flag=True, help="Print one object at the end.")
 def command(seed: int | None, is_fast: bool, has_page: bool, is_opening: bool, is_json: bool) -> int:

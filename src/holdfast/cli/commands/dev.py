@@ -44,9 +44,9 @@ SKIPPED = {"__pycache__", "node_modules", "build", "dist"}
 @click.argument("target", metavar="[MODULE:APP]", required=False)
 @click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare.")
 @click.option("--watch", "folder", metavar="FOLDER", default=".", show_default=True, help="Folder of the project.")
-@click.option("--http", "address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Where the page is.")
+@click.option("--http", "address", metavar="HOST:PORT", default=ADDRESS, show_default=True, help="Address of the page.")
 @click.option("--open", "is_opening", is_flag=True, help="Open the page in a browser.")
-@click.option("--no-page", "has_no_page", is_flag=True, help="The worker only.")
+@click.option("--no-page", "has_no_page", is_flag=True, help="Run only the worker.")
 @click.option("--json", "is_json", is_flag=True, help="Write the worker's log as JSON.")
 def command(
     target: str | None,
@@ -166,7 +166,7 @@ class Child:
 
 
 class Page:
-    """The process of the page. Its token and session secret survive restarts, so that a reload signs nobody out; the
+    """The process of the page. Its token and session secret survive restarts, so that a reload signs no one out; the
     link is printed the first time."""
 
     def __init__(self, words: list[str], *, is_opening: bool) -> None:

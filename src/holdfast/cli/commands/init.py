@@ -49,7 +49,7 @@ def _first(folder: Path) -> list[tuple[str, str]]:
 
 
 def _last() -> list[tuple[str, str]]:
-    missing = "" if find_spec("pytest") is not None else "; they need pytest, to be installed first"
+    missing = "" if find_spec("pytest") is not None else "; install pytest first"
     return [(f"run its tests, on virtual time{missing}", "pytest")]
 
 

@@ -63,7 +63,7 @@ def _print(manifest: Manifest, out: Output) -> None:
     if rows or not out.is_terminal:
         out.table(("WORKFLOW", "VERSION", "KIND", "ID", "DEFINITION", "PARTS"), rows)
     else:
-        out.line(("this app serves no workflow: App(workflows=[…])", "dim"))
+        out.line(("this app serves no workflow: name them in App(workflows=[…])", "dim"))
 
 
 def _parts(entry: ManifestEntry) -> str:

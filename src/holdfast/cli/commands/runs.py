@@ -100,7 +100,7 @@ def command(
                 waiting = await client.watching(channel_of(Topic, topic))
                 which = replace(which, ids=tuple(waiting) or ("",))
             if is_count and error:
-                raise click.UsageError("--count counts by status and looks at no errors: leave out --error")
+                raise click.UsageError("--count cannot filter by error: leave out --error")
             if is_count:
                 await _count(client, which, Output(is_json=is_json))
             else:

@@ -60,7 +60,7 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput
     "--priority", type=int, default=0, show_default=True, help="Priority: higher runs first within its share."
 )
 @click.option(
-    "--share", metavar="SHARE", help="Group that it competes as in its queue, such as a tenant. [its workflow]"
+    "--share", metavar="SHARE", help="Share of the queue that it belongs to, such as a tenant. [its workflow]"
 )
 @click.option(
     "--attribute",
@@ -74,9 +74,9 @@ from holdfast.errors import Conflict, HoldfastError, InvalidInput
     "--signal",
     type=pair,
     metavar="NAME=JSON",
-    help="A signal that the run has in its inbox from the beginning, or gets now if it is there.",
+    help="Signal to send with the start, or now if the run exists.",
 )
-@click.option("--signal-id", metavar="ID", help="Id of that message: with it a repeated start sends it once.")
+@click.option("--signal-id", metavar="ID", help="Id of that signal, so that a repeated start sends it once.")
 @click.option("--wait", "is_waiting", is_flag=True, help="Wait for the end and print the result as JSON.")
 @click.option("--timeout", type=duration, help="Maximum time to wait, with --wait.")
 @actor_option
@@ -128,7 +128,6 @@ def command(
 
 
 def _signal(given: tuple[str, str] | None, id: str | None) -> Given | None:
-    """The signal of the options."""
     if given is None:
         if id is not None:
             raise click.UsageError("--signal-id is for --signal")

@@ -69,7 +69,7 @@ THREADS_END = 1.0
     "--log-level", type=click.Choice(["debug", "info", "warning", "error"]), default="info", show_default=True
 )
 @click.option("--json", "is_json", is_flag=True, help="Same as --log-format json.")
-@click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and figures there.")
+@click.option("--http", "address", metavar="HOST:PORT", help="Serve health, readiness and metrics at this address.")
 @click.option("--django", "is_django", is_flag=True, help="Set up the Django project first. [if manage.py is here]")
 @click.option("--paranoid", is_flag=True, help="Replay each run whenever it parks, and compare (for development).")
 @click.option("--line", type=int, hidden=True, help="Of `holdfast dev`: its line to this process.")
@@ -206,13 +206,13 @@ async def _figures(app: App, loaded: Loaded, address: str | None) -> AsyncGenera
     host, port = server.parse_address(address)
     options = {"allowed_hosts": settings.allowed_hosts, "secret": settings.session_key, "is_whole": False}
     async with server.served(app, host, port, token_file(loaded), **options) as serving:
-        LOG.info("health, readiness and figures are at %s", serving.url, extra={"fact": "http"})
+        LOG.info("health, readiness and metrics are at %s", serving.url, extra={"fact": "http"})
         yield
 
 
 def _check(app: App, target: str) -> None:
     if app.registry.is_empty:
-        raise CommandError(f"{target} serves no workflow: give it some, App(workflows=[…])")
+        raise CommandError(f"{target} serves no workflow: name them in App(workflows=[…])")
     if app.url.startswith("memory:"):
         LOG.warning("%s: the store is memory://, which no other process can reach", target)
 

@@ -78,7 +78,6 @@ async def sms(order: Order) -> str:
 
 @step
 async def warehouse(order: Order) -> str:
-    """Tells the warehouse."""
     with body():
         await side_effect(1.4)
     return "warehouse"

@@ -72,8 +72,8 @@ def plan_for(seed: int, *, is_fast: bool) -> Plan:
 
 
 def new_seed(*, is_in_order: bool) -> int:
-    """A seed by chance. `is_in_order`: of those that kill the worker in a step of the order itself, which its page
-    shows, and not in one of the child run."""
+    """A random seed. With `is_in_order` it kills the worker in a step of the order itself, which its page shows, not in
+    a step of the child run."""
     while True:
         seed = random.randrange(1000)
         if not is_in_order or plan_for(seed, is_fast=True).point.is_before_approval:

@@ -138,9 +138,9 @@ def _of_the_kill(kill: Kill, sigkill: int) -> Iterable[str]:
     if kill.exit_code != -sigkill:
         yield f"the first worker ended with exit code {kill.exit_code}, not by SIGKILL"
     if not kill.picture.completed:
-        yield "nothing had completed at the kill: it shows nothing"
+        yield "nothing had completed at the kill: this proves nothing"
     if not kill.picture.in_flight:
-        yield "nothing was in flight at the kill: it shows nothing"
+        yield "nothing was in flight at the kill: this proves nothing"
 
 
 def _of_what_had_completed(kill: Kill, end: Picture) -> Iterable[str]:

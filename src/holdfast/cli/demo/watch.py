@@ -56,7 +56,6 @@ class Watch:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the order has ended."""
         return any(entry.kind == "ended" for entry in self._lines[self._root].entries)
 
     def is_waiting_for(self, kind: str) -> bool:

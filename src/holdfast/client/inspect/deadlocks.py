@@ -44,7 +44,7 @@ async def blocked_by(store: Store, run: RunRow) -> Blocked | None:
 
 
 async def queue_waits_of(store: Store, run: RunRow) -> list[str]:
-    """What the run, or a child it waits for, waits for in vain, in words."""
+    """The wait of the run, or of a child it waits for, that cannot end, in words."""
     if run.status.is_terminal:
         return []
     children = await store.list(Filter(parent=run.id, statuses=(Status.PENDING,)), limit=LOOKED_AT)
@@ -66,7 +66,7 @@ def deadlock_words(queue: str, found: list[Blocked], at_once: int) -> str:
     held = len({each.holder for each in found})
     pairs = ", ".join(f"{each.holder} for {each.run}" for each in found[:LISTED])
     more = " and more" if len(found) > LISTED else ""
-    until = "they wait for ever" if held >= at_once else "they wait until other runs give places back"
+    until = "they wait forever" if held >= at_once else "they wait until other runs give places back"
     return (
         f"{queue}: of its places, {held} of {at_once} belong to runs that wait for their own children there: "
         f"{pairs}{more}; {until}. {_what_next(queue)}"

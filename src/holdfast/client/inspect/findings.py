@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from holdfast.client.client import Client
-from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.finding import LISTED, Finding
 from holdfast.client.inspect.limits import limit_findings
 from holdfast.client.inspect.queues import queue_findings
 from holdfast.client.inspect.schedules import schedule_findings
@@ -22,7 +22,6 @@ from holdfast.ports.runs import Filter
 
 LONG_WAIT = timedelta(minutes=1)
 LARGE_SKEW = timedelta(seconds=1)
-LISTED = 5
 
 
 _MET: Mapping[Kind, Callable[[int], str]] = {
@@ -37,7 +36,6 @@ _MET: Mapping[Kind, Callable[[int], str]] = {
 
 
 async def store_findings(client: Client) -> AsyncIterator[Finding]:
-    """The findings of an open store."""
     store = client.store
     yield Finding("store", "ok", without_secrets(store.url))
     if isinstance(store, Diagnosable):

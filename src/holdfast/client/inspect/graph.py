@@ -36,7 +36,7 @@ def graph_object(story: Story, spec: WorkflowSpec) -> dict[str, Any] | None:
 
 
 def _final(spec: WorkflowSpec, path: list[str], story: Story) -> list[str]:
-    """The final state that a machine has reached. It is no step: only the result, which has its name, tells of it."""
+    """The final state that a machine has reached. It is not a step: only the result, which has its name, shows it."""
     if not path or not isinstance(story.end, e.Completed):
         return []
     finals = [part.name for part in spec.parts() if part.kind == "final"]

@@ -1,4 +1,4 @@
-"""What waits under limits, and what may wait for ever."""
+"""What waits under limits, and what may wait forever."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from holdfast.client.client import Client
-from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.finding import LISTED, Finding, first_of
 from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
 from holdfast.ports.limits import PlaceView
@@ -14,9 +14,8 @@ from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 
 LONG = timedelta(hours=1)
-"""A step that waits longer than this may wait for ever."""
+"""A step that waits longer than this may wait forever."""
 
-LISTED = 5
 PAGE = 100
 DEPTH = 20
 """Maximum number of ancestors of a run to check."""
@@ -84,9 +83,7 @@ async def limit_findings(client: Client) -> AsyncIterator[Finding]:
                         f"{counted(line.held, 'place')} taken. Do the holders wait for what waits here?"
                     )
                     odd.append(Finding("limits", "warning", f"{stored.name}{key}: {text}"))
-    for finding in odd[:LISTED]:
+    for finding in first_of(odd):
         yield finding
-    if len(odd) > LISTED:
-        yield Finding("limits", "warning", f"and {len(odd) - LISTED} more")
     if count:
         yield Finding("limits", "ok", str(count))

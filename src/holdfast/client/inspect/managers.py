@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from holdfast.client.inspect.finding import Finding
-from holdfast.client.inspect.findings import LARGE_SKEW, LISTED
+from holdfast.client.inspect.finding import LISTED, Finding
+from holdfast.client.inspect.findings import LARGE_SKEW
 from holdfast.core.durations import format_duration
 from holdfast.core.plurals import counted
 from holdfast.errors import StoreError

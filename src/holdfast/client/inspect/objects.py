@@ -30,8 +30,7 @@ def run_object(view: RunView) -> dict[str, Any]:
 
 
 def event_object(event: e.AnyEvent, turn: Turn, run: str, root: str) -> dict[str, Any]:
-    """One event of the journal of a run, in the tree of that root. For compacted rows it gives only their number: what
-    replays need of them is not for readers."""
+    """One event of the journal of a run, in the tree of that root. For compacted rows it gives only their number."""
     data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
     kind = data.pop("t")
     if isinstance(event, e.Compacted):

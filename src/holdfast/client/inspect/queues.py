@@ -6,11 +6,9 @@ from collections.abc import AsyncIterator
 
 from holdfast.client.client import Client
 from holdfast.client.inspect.deadlocks import blocked_in, deadlock_words
-from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.finding import Finding, first_of
 from holdfast.client.queues import queue_views
 from holdfast.core.plurals import counted
-
-LISTED = 5
 
 
 async def queue_findings(client: Client) -> AsyncIterator[Finding]:
@@ -36,9 +34,7 @@ async def queue_findings(client: Client) -> AsyncIterator[Finding]:
                     "queues", "warning", f"{view.name}: {view.held_back}, with {counted(view.waiting, 'run')} waiting"
                 )
             )
-    for finding in odd[:LISTED]:
+    for finding in first_of(odd):
         yield finding
-    if len(odd) > LISTED:
-        yield Finding("queues", "warning", f"and {len(odd) - LISTED} more")
     if with_rules:
         yield Finding("queues", "ok", f"{with_rules} with rules")

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 from holdfast.client.client import Client
-from holdfast.client.inspect.finding import Finding
+from holdfast.client.inspect.finding import Finding, first_of
 from holdfast.core.declaration import is_declared
 from holdfast.core.durations import format_duration
 from holdfast.errors import CorruptJournal
@@ -15,7 +15,6 @@ from holdfast.ports.schedules import StoredSchedule
 from holdfast.schedules.book import state_of
 
 LATE = timedelta(minutes=1)
-LISTED = 5
 PAGE = 100
 
 
@@ -36,14 +35,12 @@ async def schedule_findings(client: Client, workers: Sequence[WorkerRow]) -> Asy
                 continue
             paused += state.paused is not None
             if not is_declared(state, live):
-                text = "no live worker declares it any more. Remove it (holdfast schedules remove), or start one"
+                text = "no live worker declares it. Remove it (holdfast schedules remove), or start one"
                 odd.append(Finding("schedules", "warning", f"{stored.name}: {text}"))
             elif late := _late(client, stored):
                 odd.append(Finding("schedules", "warning", f"{stored.name}: {late}"))
-    for finding in odd[:LISTED]:
+    for finding in first_of(odd):
         yield finding
-    if len(odd) > LISTED:
-        yield Finding("schedules", "warning", f"and {len(odd) - LISTED} more")
     if count:
         yield Finding("schedules", "ok", f"{count}, {paused} paused")
 

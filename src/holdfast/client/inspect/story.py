@@ -49,7 +49,7 @@ class Story(msgspec.Struct, frozen=True, kw_only=True):
     children_next: str
     problems: list[str]
     limits: list[str]
-    """What it waits for under limits, in words; and for what place in a queue in vain."""
+    """What it waits for under limits, in words, and the place in a queue that it can never get."""
 
     @property
     def end(self) -> e.Terminal | None:

@@ -153,4 +153,4 @@ class DamageSuite(Suite):
         await world.worker("i3")
         claimed = {run.id for run in (await world.claim(other)).runs}
         assert {"a", "b"} <= claimed
-        assert ("held" in claimed) is (column == "expires"), "a lease that lasts for ever is none"
+        assert ("held" in claimed) is (column == "expires"), "a lease that lasts forever is none"

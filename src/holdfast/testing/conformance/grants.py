@@ -334,7 +334,7 @@ class GrantsSuite(Blocking, ABC):
 
     @shows("stepflow.L11")
     async def test_orphans_are_told_of_or_must_be_looked_for(self, grants: Grants) -> None:
-        """Contract: a stream of runs whose grant went away, or None."""
+        """Contract: a stream of runs whose grant is gone, or None."""
         stream = grants.orphans()
         if stream is None:
             return

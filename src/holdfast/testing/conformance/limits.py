@@ -171,6 +171,42 @@ class LimitsSuite(Suite):
             at + timedelta(milliseconds=200),
         ]
 
+    async def test_a_newcomer_takes_a_token_for_which_nobody_comes(self, world: World) -> None:
+        """Contract: once more than half of a burst has gathered, those who were woken are late, and tokens would be
+        lost: a newcomer takes one, and leaves the rest to them. A burst of one has nothing to spare."""
+        for name, rule in (("api", TEN_A_SECOND), ("single", Rule(interval=100_000))):
+            first = [await world.held_run(f"{name}-{number}") for number in range(rule.burst + 1)]
+            asked = [await ask(world, each, demand(name, rule)) for each in first]
+            assert asked == [True] * rule.burst + [False]
+            await park(world, first[-1])
+        world.clock.advance(0.15)
+        newcomers = [await world.held_run(f"new-{number}") for number in range(4)]
+        assert not await ask(world, newcomers[0], demand("api", TEN_A_SECOND))
+        world.clock.advance(0.1)
+        assert [await ask(world, each, demand("api", TEN_A_SECOND)) for each in newcomers[1:3]] == [True, False]
+        assert not await ask(world, newcomers[3], demand("single", Rule(interval=100_000)))
+        assert await ask(world, await world.holder("api-2"), demand("api", TEN_A_SECOND))
+
+    async def test_waiters_that_are_woken_are_claimed_before_runs_that_were_started_later(self, world: World) -> None:
+        """Contract: a backlog of runs that have not begun does not keep a line from moving."""
+        worker = await world.worker()
+        for number in range(2):
+            assert await ask(world, await world.held_run(f"r{number}"), demand("api", TEN_A_SECOND))
+        first = [await world.held_run(run) for run in ("r2", "r3")]
+        for run in ("n1", "n2", "n3"):
+            world.clock.advance(0.001)
+            await world.make(run)
+        for each in first:
+            assert not await ask(world, each, demand("api", TEN_A_SECOND))
+            await park(world, each)
+        world.clock.advance(0.25)
+        (row,) = (await world.claim(worker, limit=1)).runs
+        assert row.id == "n1"
+        newcomer = await world.reader(row)
+        assert await ask(world, newcomer, demand("api", TEN_A_SECOND))
+        assert not await ask(world, newcomer, demand("api", TEN_A_SECOND), step="next")
+        assert await world.claimed_ids(worker, limit=3) == ["r2", "r3", "n2"]
+
     async def test_several_limits_are_taken_all_or_none(self, world: World) -> None:
         """Contract: a waiter holds nothing, whichever of its limits refused it."""
         holder = await world.held_run("r0")
@@ -225,7 +261,7 @@ class LimitsSuite(Suite):
         assert await ask(world, resumed, demand("api", ONE))
 
     async def test_a_woken_run_that_is_paused_has_had_its_turn(self, world: World) -> None:
-        """Contract: a run that is paused after it was woken holds nobody up when it is resumed and asks for nothing."""
+        """Contract: a run that is paused after it was woken delays no other when resumed and asks for nothing."""
         holder = await world.held_run("r0")
         assert await ask(world, holder, demand("api", ONE))
         await waits(world, "r1")

@@ -134,8 +134,8 @@ class QueuesSuite(Suite):
         assert not shared.run.instance
 
     async def test_a_child_rides_on_its_parents_place(self, world: World) -> None:
-        """Contract: a child without a queue of its own does not wait at the gate, or its parent might wait for it for
-        ever; it has no place of its own. One that was given a queue waits there."""
+        """Contract: a child without a queue of its own does not wait at the gate, or its parent might wait for it
+        forever; it has no place of its own. One that was given a queue waits there."""
         await rules(world, at_once=1)
         worker = await mail_worker(world)
         await make(world, "parent")
@@ -272,7 +272,7 @@ class QueuesSuite(Suite):
         assert await world.claimed_ids(worker) == ["waits"]
 
     async def test_a_run_of_a_missing_definition_is_put_off_at_the_gate(self, world: World) -> None:
-        """Contract: it keeps nobody waiting, and comes back to the gate when a worker holds its definition."""
+        """Contract: it delays no other run, and comes back to the gate when a worker holds its definition."""
         await rules(world, at_once=1)
         worker = await mail_worker(world)
         await make(world, "stray", workflow="stray", share="a")

@@ -77,7 +77,7 @@ class ReceiptsSuite(Suite):
         assert again.row.inbox_last == 1
 
     async def test_a_sender_that_ends_keeps_what_it_was_told(self, world: World) -> None:
-        """Contract: nothing reads it any more, but the verdict shows it, and the run is not woken; also for signals to
+        """Contract: nothing reads it, but the verdict shows it, and the run is not woken; also for signals to
         itself."""
         holder = await world.held_run("r")
         verdict = await holder.commits(DONE, messages=(asked("nowhere"), asked("r", "m2")))

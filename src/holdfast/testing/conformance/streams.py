@@ -94,7 +94,7 @@ class StreamsSuite(Suite):
         assert dict(await world.store.streams_of("s")) == {ODD: 1}
 
     async def test_nothing_there_is_no_error(self, world: World) -> None:
-        """Contract: an unknown run has no page; a stream that nobody sent to is empty, and has no end."""
+        """Contract: an unknown run has no page; a stream without parts is empty, and has no end."""
         await world.held_run("r")
         assert await world.store.read_parts("nobody", "tokens") is None
         assert await page(world) == StreamPage([], [], 1, is_ended=False)

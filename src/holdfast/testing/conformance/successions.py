@@ -75,7 +75,7 @@ class SuccessionsSuite(Suite):
         assert await world.store.get("new") is None
 
     async def test_a_run_that_ended_meanwhile_is_not_waited_for(self, world: World) -> None:
-        """Contract: the value is free, nobody is cancelled, and what has ended, or is not there, counts as ended."""
+        """Contract: the value is free, no run is cancelled, and what has ended, or is not there, counts as ended."""
         holder = await world.held_run("old", unique="u")
         seen = await world.get("old")
         await holder.commits(DONE)
@@ -113,7 +113,7 @@ class SuccessionsSuite(Suite):
         assert (made.run.instance, made.run.epoch) == ("", 0)
 
     async def test_of_callers_that_saw_the_same_run_one_replaces_it(self, world: World) -> None:
-        """Contract: the others are given the run that did, and nobody is cancelled twice."""
+        """Contract: the others are given the run that did, and no run is cancelled twice."""
         await world.held_run("old", unique="u")
         seen = await world.get("old")
         made = await asyncio.gather(*(_replace(world, f"new{count}", seen, ("old",)) for count in range(CALLERS)))

@@ -99,7 +99,7 @@ class UniquesSuite(Suite):
     @pytest.mark.parametrize("values", [1, 3])
     async def test_concurrent_starts_make_one_run_per_value(self, world: World, values: int) -> None:
         """Contract: of any number of concurrent callers one makes the run of a value, and all are given it. Keys and
-        values that are asked for crosswise deadlock nobody."""
+        values that are asked for crosswise do not deadlock."""
         names = [f"u{count % values}" for count in range(CALLERS * values)]
         new = [world.new(f"r{count}", unique=name) for count, name in enumerate(names)]
         creations = await asyncio.gather(*(world.create(each) for each in new))

@@ -102,7 +102,7 @@ class UpdatesSuite(Suite):
         assert await world.store.question("r", "q1") == Question("q1", b"", UpdateAnswer("q1", "answered", b"1"))
 
     async def test_the_blob_of_an_answer_stays_with_it(self, world: World) -> None:
-        """Contract: a large answer refers to its blob, whatever becomes of the row that brought it."""
+        """Contract: a large answer refers to its blob, whatever happens to the row that brought it."""
         holder = await _asked(world)
         answer = UpdateAnswer("q1", "answered", b"null", LARGE_NAME, (LARGE_NAME,))
         await holder.commits(answers=(answer,), blobs={LARGE_NAME: LARGE})

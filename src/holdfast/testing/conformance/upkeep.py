@@ -34,7 +34,7 @@ def carrying(name: str = NAME) -> e.StepCompleted:
 
 
 class UpkeepSuite(Suite):
-    """What keeps a store from growing for ever, and what must never be removed."""
+    """What keeps a store from growing forever, and what must never be removed."""
 
     # -- retention -----------------------------------------------------------------------------------------------------
 

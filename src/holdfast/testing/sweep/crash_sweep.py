@@ -64,7 +64,7 @@ def crash_sweep(
             "a test function"
         )
     if isinstance(pairs, int) and pairs < 0:
-        raise InvalidInput(f"pairs={pairs}: how many pairs of disturbances to try, or True for all")
+        raise InvalidInput(f"pairs={pairs}: give a number of pairs of disturbances, or True for all")
     play = Play(call, signals, list(fakes), app, parse_duration(within, what="within"))
     sweep = _Sweep(play, list(ignore))
     chosen = parse(only) if only else None

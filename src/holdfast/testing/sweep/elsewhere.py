@@ -99,7 +99,7 @@ def _modules(served: Registry) -> list[tuple[str, str]]:
 
 
 def _components(served: Registry) -> list[Component]:
-    """What the flows among them call, by the very names; the modules of these are among those of the bodies."""
+    """What the flows among them call, under the names they use. Their modules are already among those of the bodies."""
     calls = {name for spec in served if spec.style == "flow" for part in spec.parts() for name in part.calls}
     found: list[Component] = []
     for name in sorted(calls):

@@ -79,7 +79,6 @@ def body_place(run: str, root: str, key: str, attempt: int) -> str:
 
 
 def row_place(run: str, root: str, ordinal: int) -> str:
-    """The name of a row."""
     return f"row {ordinal}{_of(run, root)}"
 
 

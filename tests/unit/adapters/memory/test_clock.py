@@ -13,7 +13,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_time_stands_still() -> None:
-    """Contract: without advance() both clocks say the same for ever."""
+    """Contract: without advance() both clocks say the same forever."""
     clock = VirtualClock(START)
     assert (clock.now(), clock.boot()) == (START, ("boot-1", 0.0))
     assert (clock.now(), clock.boot()) == (START, ("boot-1", 0.0))

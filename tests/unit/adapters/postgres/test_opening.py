@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 from datetime import timedelta
 from typing import LiteralString
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from psycopg import sql as quoting
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import open_postgres
 from holdfast.adapters.postgres.address import parse_address
-from holdfast.adapters.postgres.connections import Dialler
+from holdfast.adapters.postgres.connections import Dialler, TimedConnection
 from holdfast.adapters.postgres.migrations import Migration, bring_up_to_date, functions, migrations
 from holdfast.adapters.postgres.problems import advice
 from holdfast.adapters.postgres.store import schema_of
@@ -193,6 +194,31 @@ def test_a_migration_that_breaks_leaves_nothing_behind() -> None:
         bring_up_to_date(connection, address, auto_migrate=True)
     finally:
         connection.close()
+
+
+async def test_an_opening_that_is_cancelled_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: a connection that arrives after its caller gave up is closed."""
+    dial, close, loop = Dialler.dial, TimedConnection.close, asyncio.get_running_loop()
+    begun, may_end, closed = asyncio.Event(), threading.Event(), asyncio.Event()
+
+    def slowly(dialler: Dialler, patience: float) -> TimedConnection:
+        loop.call_soon_threadsafe(begun.set)
+        assert may_end.wait(60)
+        return dial(dialler, patience)
+
+    def close_and_tell(connection: TimedConnection) -> None:
+        close(connection)
+        loop.call_soon_threadsafe(closed.set)
+
+    monkeypatch.setattr(Dialler, "dial", slowly)
+    monkeypatch.setattr(TimedConnection, "close", close_and_tell)
+    opening = asyncio.create_task(open_postgres(server_url(new_schema())))
+    await begun.wait()
+    opening.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await opening
+    may_end.set()
+    await asyncio.wait_for(closed.wait(), 60)
 
 
 async def test_a_copy_in_another_cluster_counts_on() -> None:

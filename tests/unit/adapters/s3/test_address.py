@@ -64,7 +64,7 @@ def test_the_configuration_takes_a_bucket_and_no_keys() -> None:
     with pytest.raises(InvalidConfig, match="must not contain keys") as refused:
         load(environ={name: "s3://key:hunter2@bucket"})
     assert "hunter2" not in str(refused.value)
-    with pytest.raises(InvalidConfig, match="about a folder"):
+    with pytest.raises(InvalidConfig, match="a folder of blobs only"):
         load(environ={name: "s3://bucket", "HOLDFAST_STORE_SHARED": "true"})
     with pytest.raises(InvalidConfig, match="s3://bucket/prefix"):
         load(environ={name: "gs://bucket"})

@@ -75,7 +75,7 @@ async def test_a_page_of_runs_keeps_no_snapshot_open(tmp_path: Path) -> None:
 
 async def _emptied(connection: apsw.Connection) -> tuple[int, int]:
     """What emptying the log does, as soon as no checkpoint of the store is under way: SQLite refuses a second one at
-    once, whatever the timeout. Beside a reader it is refused for ever."""
+    once, whatever the timeout. Beside a reader it is refused forever."""
     while True:
         try:
             return connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -13,7 +13,7 @@ from holdfast.errors import StoreUnavailable
 from holdfast.ports.leases import WorkerRow
 from holdfast.testing.conformance.world import START, new_run
 
-LOST = r"store\.db was deleted or replaced while it was open: nothing is written any more\. Put the file back"
+LOST = r"store\.db was deleted or replaced while it was open: nothing more is written\. Put the file back"
 
 
 async def test_nothing_is_written_into_a_file_that_was_deleted(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ SAID: list[tuple[facts.Fact, int, str]] = [
     (
         facts.RunsFreed("w", 3, were_own=False),
         logging.INFO,
-        "worker w: 3 run(s) of workers that went away are free again",
+        "worker w: 3 run(s) of workers that disappeared are free again",
     ),
     (facts.RunsFreed("w", 3, were_own=True), logging.INFO, "worker w: 3 run(s) of its earlier instance are free"),
     (facts.HeartbeatFailed("w", BROKEN, 0.5), logging.WARNING, "heartbeat failed, retrying in 0.5 s: odd"),

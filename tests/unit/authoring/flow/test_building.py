@@ -111,7 +111,7 @@ def test_what_is_wrong_is_said_with_the_line_of_the_step() -> None:
     """Contract: the builder's checks are the file's, and a problem names the Python line."""
     f = FlowBuilder("x")
     f.call("a", "m.f", {"x": Ref(f.input.tree)["b"], "y": f.item})
-    with pytest.raises(InvalidFlow, match=r"test_building\.py:\d+: step a: item is what an 'each'"):
+    with pytest.raises(InvalidFlow, match=r"test_building\.py:\d+: step a: item is the current item of an 'each'"):
         f.build()
 
 

@@ -125,11 +125,11 @@ async def print_bill(text: str = "", cents: float = 0, lines: list[Line] | None 
         ),
         ("text: '${steps.s.rest}', any: '${steps.s.line}', lines: '${input.b}'", ""),
         ("text: '${steps.s.cents ?? 1}', cents: '${vars.v}', lines: '${steps.e}'", ""),
-        ("text: '${steps.s.cents}'", "steps.s.cents is int, and print_bill takes str for 'text'"),
-        ("lines: '${steps.s}'", "steps.s is object, and print_bill takes array or null for 'lines'"),
-        ("text: '${steps.e}'", "steps.e is array, and print_bill takes str for 'text'"),
-        ("cents: '${steps.e[0].lines}'", "steps.e[0].lines is array, and print_bill takes float for 'cents'"),
-        ("cents: '${input.a}'", "input.a is null or str, and print_bill takes float for 'cents'"),
+        ("text: '${steps.s.cents}'", "steps.s.cents is int, but print_bill takes str for 'text'"),
+        ("lines: '${steps.s}'", "steps.s is object, but print_bill takes array or null for 'lines'"),
+        ("text: '${steps.e}'", "steps.e is array, but print_bill takes str for 'text'"),
+        ("cents: '${steps.e[0].lines}'", "steps.e[0].lines is array, but print_bill takes float for 'cents'"),
+        ("cents: '${input.a}'", "input.a is null or str, but print_bill takes float for 'cents'"),
     ],
 )
 def test_what_is_handed_on_is_of_a_kind_that_can_be_taken(given: str, expected: str) -> None:
@@ -148,7 +148,7 @@ def test_what_is_handed_on_to_a_sub_flow_fits_its_schema() -> None:
     inner = flow("inner", {}, 1, input=takes, output_schema={"type": "integer"})
     text = HEAD + "steps:\n  a: {call: inner}\n  b: {call: inner, with: {any: '${steps.a}', name: '${steps.a}'}}\n"
     [problem] = [one for one in found(text + "output: ${steps.b}\n", inner) if "steps.a" in one]
-    assert problem.endswith("steps.a is int, and inner takes str for 'name'")
+    assert problem.endswith("steps.a is int, but inner takes str for 'name'")
 
 
 def test_variables_of_a_sub_flow_are_checked() -> None:
@@ -160,7 +160,7 @@ def test_variables_of_a_sub_flow_are_checked() -> None:
 
     assert found(step_with("inner, vars: {token: '${input}'}"), inner) == []
     assert found(step_with("inner, vars: {tokn: 1}"), inner) == [
-        "f:4:13: flow 'inner' needs variable 'token', and 'vars' does not have it",
+        "f:4:13: flow 'inner' needs variable 'token', which 'vars' does not have",
         "f:4:27: flow 'inner' has no variable 'tokn': did you mean 'token'?",
     ]
     assert found(step_with("pay, with: {cents: 1}, vars: {token: 1}"), pay) == [
@@ -185,8 +185,8 @@ def test_a_secret_that_would_be_shown_is_a_warning() -> None:
     )
     assert found(text, open_one, closed) == []
     assert found(text, open_one, closed, warnings=True) == [
-        "f:5:34: vars.token is a secret, and variable 'key' of flow 'open' is not (warning)",
-        "f:7:58: vars.token is a secret, and an output is shown (warning)",
+        "f:5:34: vars.token is a secret, but variable 'key' of flow 'open' is not (warning)",
+        "f:7:58: vars.token is a secret, but an output is shown (warning)",
     ]
 
 

@@ -138,7 +138,7 @@ def test_json_is_the_same_flow_without_a_yaml_library(monkeypatch: pytest.Monkey
         (HEAD + "output: ${steps.a}\n", "f:3:11: there is no step 'a'"),
         (HEAD + "output: ${steps}\n", "steps names no step"),
         (HEAD + "output: ${vars.a}\n", "there is no variable 'a'"),
-        (HEAD + "output: 'a ${item.x}'\n", "f:3:14: item is what an 'each' goes through"),
+        (HEAD + "output: 'a ${item.x}'\n", "f:3:14: item is the current item of an 'each'"),
         (HEAD + "output: ${1 +}\n", "f:3:14: in '${1 +}': '}' is not expected here"),
         (HEAD + "output: ${imput.x}\n", "did you mean 'input'?"),
         (HEAD + "output: ${1 / 0}\n", "division by zero"),
@@ -248,9 +248,9 @@ def test_steps_and_variables_nobody_needs_are_warnings() -> None:
     assert problems(text) == []
     assert problems(text, warnings=True) == [
         "f:3:8: variable 'v' is never used (warning)",
-        "f:6:3: step 'b' is never run: no output needs it. Mark it always: true, or remove it (warning)",
+        "f:6:3: step 'b' never runs: no output needs it. Mark it always: true, or remove it (warning)",
     ]
-    assert problems(HEAD + "steps:\n  a: {call: m.f}\n", warnings=True)[0].startswith("f:1:1: nothing is run")
+    assert problems(HEAD + "steps:\n  a: {call: m.f}\n", warnings=True)[0].startswith("f:1:1: nothing would run")
 
 
 def test_paths_are_checked_against_the_input_schema() -> None:

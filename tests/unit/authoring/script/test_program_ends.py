@@ -415,7 +415,7 @@ def test_a_thread_that_will_not_end_is_counted_and_reported(monkeypatch: pytest.
 
 
 def test_a_sync_body_that_never_waits_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Contract: its worker does not stand still for ever."""
+    """Contract: its worker does not stand still forever."""
     monkeypatch.setattr(bridge, "TURN", 0.01)
     monkeypatch.setattr(bridge, "PATIENCE", 0.01)
     may_end = threading.Event()
@@ -434,7 +434,7 @@ def test_a_sync_body_that_never_waits_is_given_up(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_program_that_never_waits_is_stopped() -> None:
-    """Contract: it is not run for ever."""
+    """Contract: it is not run forever."""
 
     @workflow
     async def flow() -> None:

@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.authoring.script.channels import Signal
 from holdfast.authoring.script.children import start
 from holdfast.authoring.script.sagas import saga
-from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.verbs import continue_as, current, now, sleep, uuid4
 from holdfast.authoring.script.workflows import workflow
 from holdfast.core import commands as c
@@ -20,36 +18,14 @@ from holdfast.core.passes import last_beginning
 from holdfast.core.retry import Retry
 from holdfast.errors import NotAllowedHere
 from tests.support.pure import PureRun, check_replays
-
-go = Signal[int]("go")
+from tests.unit.authoring.script.shipping import calls, echo, go, ship
 
 AGAIN = Retry(5, first="1s")
-
-calls: list[str] = []
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     calls.clear()
-
-
-@step
-async def echo(text: str) -> str:
-    calls.append(text)
-    return text
-
-
-@echo.undo
-async def unecho(done: str, text: str) -> None:
-    calls.append(f"undo {text}")
-
-
-class Refused(Exception): ...
-
-
-@workflow(raises=Refused)
-async def ship(order: str, express: bool = False) -> str:
-    return order
 
 
 def test_a_retried_body_goes_on_over_what_is_settled() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from holdfast.authoring.script.channels import Signal, Topic
 from holdfast.authoring.script.children import start
-from holdfast.authoring.script.steps import step
 from holdfast.authoring.script.verbs import now, patched, sleep
 from holdfast.authoring.script.workflows import workflow
 from holdfast.core import commands as c
@@ -19,38 +18,16 @@ from holdfast.core import events as e
 from holdfast.core.failure import Failure, from_exception
 from holdfast.errors import ResultTimeout, RunFailed
 from tests.support.pure import BEGIN, PureRun, check_replays, replay
-
-go = Signal[int]("go")
+from tests.unit.authoring.script.shipping import Refused, calls, echo, go, ship
 
 other = Signal[str]("other")
 
 news = Topic[str]("news")
 
-calls: list[str] = []
-
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     calls.clear()
-
-
-@step
-async def echo(text: str) -> str:
-    calls.append(text)
-    return text
-
-
-@echo.undo
-async def unecho(done: str, text: str) -> None:
-    calls.append(f"undo {text}")
-
-
-class Refused(Exception): ...
-
-
-@workflow(raises=Refused)
-async def ship(order: str, express: bool = False) -> str:
-    return order
 
 
 # -- signals and topics ------------------------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_what_it_says_can_be_typed(cli: Cli, monkeypatch: pytest.MonkeyPatch) ->
 def test_tests_that_cannot_run_yet_are_said_so(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Promise: where pytest is missing, the advice to call it says so."""
     monkeypatch.setattr("holdfast.cli.commands.init.find_spec", lambda _: None)
-    assert "they need pytest" in cli.ok("init", "shop")
+    assert "install pytest first" in cli.ok("init", "shop")
 
 
 @pytest.mark.slow

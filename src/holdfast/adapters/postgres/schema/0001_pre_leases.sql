@@ -9,7 +9,7 @@
 CREATE OR REPLACE FUNCTION _second(given_second bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$ SELECT _now(given_second) $$;
 
 CREATE OR REPLACE FUNCTION _is_live(one workers, boot text, second bigint) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
-    -- Longer than 100 years is no lease: nobody may ask for one.
+    -- A lease lasts at most 100 years.
     SELECT NOT one.has_ended AND one.lease_boot = boot AND second < one.expires
         AND one.expires <= second + 3155760000000000
 $$;
@@ -463,7 +463,7 @@ BEGIN
     ELSE
         code := 0;
         UPDATE runs SET epoch = epoch + 1, instance = own, ready = NULL, gated = CASE WHEN gated = 1 THEN 2 ELSE gated END,
-            -- What is no instant is no end, or nobody could end the run.
+            -- Only an instant counts as an end; otherwise the run could never end.
             ended_at = CASE WHEN ended_at BETWEEN -62135596800000000 AND 253402300799999999 THEN ended_at END,
             worker = coalesce((SELECT workers.worker FROM workers WHERE workers.instance = own), '')
         WHERE no = there.no;

@@ -188,7 +188,7 @@ $$;
 -- `turn` (as `_first_turn` takes it) comes with it if the run can be made already claimed, and the turn keeps the lease and
 -- brings nothing: then the run's row is written once, as the turn leaves it (flags of `_turn`), and `begun` is the turn's
 -- seq.
--- Locks nothing that is there.
+-- Locks no row that exists.
 CREATE OR REPLACE FUNCTION _insert_run(
     at bigint, new jsonb, new_instance text, new_worker text, turn jsonb DEFAULT NULL,
     OUT made bigint, OUT is_hint boolean, OUT begun bigint)
@@ -508,7 +508,7 @@ $$;
 -- Blobs that a transaction will store at several places, taken in order before the first of them, wherever they stand in
 -- what it was sent. Those that are there are locked. For those that are not, whose second writer waits for the first,
 -- there is nothing to lock but a word for all names that begin alike, until the transaction ends: a thousand blobs take
--- no more than 256 of them. Who brings a single blob waits for nothing else afterwards, and needs none.
+-- no more than 256 of them. A transaction with a single blob waits for nothing afterwards, and needs none.
 CREATE OR REPLACE FUNCTION _lock_blobs(sent jsonb) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
     names text[] := ARRAY(
@@ -526,7 +526,7 @@ END
 $$;
 
 -- Locks everything that the turns will touch, in the order of the numbers: their runs, the targets of messages, the
--- watchers of topics, children that are there already, and who waits for the end of a run that may end now; then the
+-- watchers of topics, children that are there already, and the runs that wait for the end of one that may end now; then the
 -- blobs they bring.
 -- Planned once, and always over the keys, whatever the statistics say of a table that grows.
 CREATE OR REPLACE FUNCTION _lock_for(nos bigint[], ending bigint[], extras jsonb) RETURNS void LANGUAGE plpgsql
@@ -578,7 +578,7 @@ END
 $$;
 
 -- commit_many: a batch, after all locks, in its order. `extras` is as long as the batch, or null if no turn has any: then
--- the common turns (a run keeps its lease, or ends and nobody adopted it) come first and all at once, in one statement, which is
+-- the common turns (a run keeps its lease, or ends and was not adopted) come first and all at once, in one statement, which is
 -- what `_turn` comes to then. Whatever it did not find as expected is left to `_turn`, which says why. Planned once, and
 -- always row by row over the keys, whatever the statistics say of a table that grows.
 CREATE OR REPLACE FUNCTION commit_many(
@@ -851,7 +851,7 @@ BEGIN
 END
 $$;
 
--- replace_message: in the place of the message of that number, whatever is there. Locks the run's row. Says as `_deliver`.
+-- replace_message: replaces the message of that number. Locks the run's row. Returns what `_deliver` returns.
 CREATE OR REPLACE FUNCTION replace_message(given bigint, one jsonb, place bigint) RETURNS text
 LANGUAGE plpgsql SET search_path FROM CURRENT SET lock_timeout = '3s' AS $$
 DECLARE

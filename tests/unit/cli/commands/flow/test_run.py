@@ -77,7 +77,7 @@ def test_a_step_that_is_never_run_is_a_warning(shop: Cli) -> None:
     """Contract: warnings are printed and do not fail the check."""
     change(shop, " + steps.tax", "")
     out = shop.ok("flow", "check", "order.yaml")
-    assert "order.yaml:7:3: step 'tax' is never run" in out
+    assert "order.yaml:7:3: step 'tax' never runs" in out
     assert out.endswith("no problems, 1 warning\n")
 
 
@@ -91,7 +91,7 @@ def test_with_an_app_what_is_called_is_checked_too(shop: Cli) -> None:
     change(shop, '{id: "${input.id}", region: "${vars.region}"}', "{idd: 5, region: 7}")
     out = shop("flow", "check", "order.yaml", "prices:app").out
     assert "price(id, region) takes no 'idd': did you mean 'id'?" in out
-    assert "price needs 'id', and 'with' does not have it" in out
+    assert "price needs 'id', which 'with' does not have" in out
     assert "price: region: expected `str`, got `int`" in out
 
 
