@@ -36,7 +36,7 @@ STREAMS, PAGES, ROUNDS = 200, 20, 10
 IDLE = 10.0
 """Seconds in which idle streams are watched."""
 
-BUSY_RUNS, BUSY_STEPS = 50, 20
+BUSY_RUNS, BUSY_STEPS = 500, 20
 
 
 @dataclass(frozen=True, slots=True)

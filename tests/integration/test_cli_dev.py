@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 from holdfast import App, remote
@@ -42,13 +43,24 @@ async def result(url: str, run_id: str) -> str:
 
 
 def test_a_change_reaches_the_worker(tmp_path: Path) -> None:
-    """Contract: runs are served; after a change the new code serves them; SIGTERM ends both processes in order."""
+    """Contract: runs are served; code that cannot be loaded says so, and that a change helps; after a change the new
+    code serves them; SIGTERM ends both processes in order."""
     (tmp_path / "shop.py").write_text(SHOP)
     url = f"sqlite:///{tmp_path / 'store.db'}"
     words = [sys.executable, "-m", "holdfast", "dev", "shop:app", "--paranoid", "--http", "127.0.0.1:0"]
-    process = subprocess.Popen(words, cwd=tmp_path, env={**os.environ, "HOLDFAST_URL": url})
+    process = Popen(words, cwd=tmp_path, env={**os.environ, "HOLDFAST_URL": url}, stderr=subprocess.PIPE)
+    assert process.stderr is not None
     try:
         assert asyncio.run(result(url, "before")) == "hello you"
+        (tmp_path / "shop.py").write_text(SHOP + "def (")
+        said = ""
+        while "the worker has ended; it starts again after the next change" not in said:
+            line = process.stderr.readline().decode()
+            assert line, said
+            said += line
+        assert "invalid syntax" in said
+        drain = threading.Thread(target=process.stderr.read)
+        drain.start()
         (tmp_path / "shop.py").write_text(SHOP.replace("hello {name}", "good morning {name}"))
 
         async def changed() -> None:
@@ -59,10 +71,12 @@ def test_a_change_reaches_the_worker(tmp_path: Path) -> None:
         asyncio.run(asyncio.wait_for(changed(), PATIENCE))
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+        drain.join()
     finally:
         if process.poll() is None:
             process.terminate()
             process.wait(PATIENCE)
+        process.stderr.close()
 
 
 def test_nothing_is_left_behind_by_a_kill(tmp_path: Path) -> None:
@@ -84,9 +98,17 @@ def test_nothing_is_left_behind_by_a_kill(tmp_path: Path) -> None:
 
 
 def test_which_files_are_watched(tmp_path: Path) -> None:
-    """Contract: Python files and the configuration, not what tools leave."""
-    for name in ("shop.py", "holdfast.toml", "notes.txt", ".venv/lib.py", "__pycache__/old.py", "inner/more.py"):
+    """Contract: Python files, flow files and the configuration, not what tools leave."""
+    for name in (
+        "shop.py",
+        "order.yaml",
+        "holdfast.toml",
+        "notes.txt",
+        ".venv/lib.py",
+        "__pycache__/old.py",
+        "inner/more.py",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
     found = {str(path.relative_to(tmp_path)) for path, _ in files(tmp_path)}
-    assert found == {"shop.py", "holdfast.toml", "inner/more.py"}
+    assert found == {"shop.py", "order.yaml", "holdfast.toml", "inner/more.py"}

@@ -113,7 +113,7 @@ def test_dev_serves_the_page_and_stops_in_order(tmp_path: Path, env: dict[str, s
                 *_, last = coming
                 assert last[::2] == ("end", {"status": "completed"})
             (tmp_path / "shop.py").write_text(SHOP.replace("hello {name}", "good morning {name}"))
-            said(dev.stderr, "changed: restarting the worker")
+            said(dev.stderr, "changed: restarting")
             said(dev.stderr, rf"page: http://127.0.0.1:{port}/$")
             assert http.get("/api/v1/session").json()["role"] == "admin"
             with http.stream("GET", "/api/v1/runs/events") as stream:

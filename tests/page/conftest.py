@@ -6,13 +6,18 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright
+from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
 
 from holdfast import App
 from tests.page.chromium import FLAGS, find_browser
 from tests.page.fake import Site, serve
 from tests.page.live import Shop, open_shop
 from tests.page.shop import WORKFLOWS
+
+PATIENCE = 60_000
+"""Milliseconds for which an expectation is waited for: only a test that fails takes so long."""
+
+expect.set_options(timeout=PATIENCE)
 
 
 @pytest.fixture(scope="session")
@@ -49,7 +54,7 @@ async def page(browser: Browser) -> AsyncIterator[Page]:
     """A page that must not raise, nor try what its content security policy forbids."""
     context = await browser.new_context(viewport={"width": 1360, "height": 760}, reduced_motion="reduce")
     page = await context.new_page()
-    page.set_default_timeout(15_000)
+    page.set_default_timeout(PATIENCE)
     complaints: list[str] = []
 
     def listen(message: ConsoleMessage) -> None:

@@ -82,7 +82,7 @@ class Site:
     def wait_opened(self, count: int) -> None:
         """Until so many streams have been opened in all."""
         with self.news:
-            assert self.news.wait_for(lambda: len(self.resumed) >= count, timeout=20), self.resumed
+            assert self.news.wait_for(lambda: len(self.resumed) >= count, timeout=60), self.resumed
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -114,6 +114,8 @@ class Site:
                 return samples.step(one["key"], one["id"])
             case "workflows" | "queues" | "limits" | "workers":
                 return {path: []}
+            case "overview":
+                return {"workflows": 3, "workers": 2, "limits": 0, "schedules": 1}
             case "leases":
                 return {
                     "manager": "store",

@@ -28,7 +28,7 @@ def test_the_page_says_what_the_command_line_says(rng: random.Random) -> None:
     """Contract: one sentence for one state, wherever it is read."""
     waits = [
         None,
-        *(timedelta(milliseconds=rng.choice([1, -1]) * rng.randint(0, 10 ** rng.randint(1, 9))) for _ in range(60)),
+        *(timedelta(milliseconds=rng.choice([1, -1]) * rng.randint(0, 10 ** rng.randint(1, 11))) for _ in range(60)),
     ]
     cases: list[Doing] = []
     for kind in get_args(Kind):

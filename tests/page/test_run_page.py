@@ -28,6 +28,18 @@ async def test_the_sentence_comes_first(page: Page, site: Site) -> None:
     await expect(page.locator(".facts")).to_contain_text("progress charged payment-48213")
 
 
+async def test_a_batch_says_how_far_it_is(page: Page, site: Site) -> None:
+    """Promise: not for which of its children it waits. Its items come first."""
+    waits = [{"kind": "child", "name": "price", "detail": f"nightly/{number}"} for number in range(4)]
+    batch = samples.run("nightly", workflow="holdfast.batch", doing=waits)
+    site.runs.append(batch)
+    items = {"total": 3000, "completed": 354, "failed": 4, "cancelled": 0, "running": 6}
+    site.answers["run/story"] = samples.story(batch) | {"exposed": {"holdfast.items": items}}
+    await open_run(page, site, "nightly")
+    await expect(page.locator(".now")).to_have_text("354 of 3,000 items completed, 6 running, 4 failed")
+    await expect(page.get_by_role("tab", selected=True)).to_have_text("Items")
+
+
 async def test_a_crash_and_the_take_over_are_in_the_picture(page: Page, site: Site) -> None:
     await open_run(page, site)
     chart = page.locator(".gantt")

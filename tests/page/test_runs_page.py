@@ -15,7 +15,7 @@ from tests.page.fake import Site
 from tests.support.examples import count
 
 STREAM = "runs/events"
-MASS = count(50_000, few=4_000)
+MASS = count(50_000, few=2_000)
 FIRST_ROWS = """
 window.firstRows = new Promise(found => {
     const looking = new MutationObserver(() => {
@@ -56,12 +56,29 @@ async def test_one_run_is_enough(page: Page, site: Site) -> None:
     """Promise: an empty store says what to do, and its first run is a list, a count and a bar."""
     site.runs.clear()
     await open_runs(page, site)
+    await expect(page.get_by_role("link", name="2 workers")).to_be_visible()
     await expect(page.locator(".empty")).to_contain_text("holdfast start MODULE:APP WORKFLOW name=value")
     site.runs.append(samples.run("first", age=2))
     site.say(STREAM, "reset", {})
     await expect(page.locator(".list-foot")).to_have_text("1 run, no older ones")
     await expect(page.locator(".chip", has_text="All 1")).to_be_visible()
     await expect(page.locator(".histogram rect").first).to_be_visible()
+
+
+async def test_no_worker_is_said_and_recent_runs_fill_the_histogram(page: Page, site: Site) -> None:
+    """Promise: runs that nothing will run are not just "waiting"; a day whose runs are of its last minutes is looked at
+    more closely."""
+    site.answers["overview"] = {"workflows": 3, "workers": 0, "limits": 0, "schedules": 1}
+    spread = site.get("runs/histogram", {})
+    assert spread is not None
+    site.answers["runs/histogram"] = spread
+    for bucket in spread["buckets"][:-1]:
+        bucket.update(completed=0, failed=0)
+    async with page.expect_request(re.compile("runs/histogram.*since=15m")):
+        await open_runs(page, site)
+    await expect(page.get_by_role("link", name="no worker")).to_be_visible()
+    await expect(page.locator(".notice")).to_contain_text("No worker is alive")
+    await expect(page.locator(".notice")).to_contain_text("holdfast worker MODULE:APP")
 
 
 async def test_the_time_that_is_left_ticks(page: Page, site: Site) -> None:
@@ -254,7 +271,7 @@ async def test_thousands_of_runs_scroll(page: Page, site: Site, record_property:
         f"the slowest frame took {slowest:.0f} ms",
     )
     assert most < 60
-    await page.evaluate(f"window.scrollTo(0, {MASS // 2} * 44)")
+    await page.evaluate(f"window.scrollTo(0, {MASS // 2} * 38)")
     await expect(page.locator(f"[data-run='mass-{MASS // 2:05d}']")).to_be_visible()
 
 

@@ -2,6 +2,9 @@
 import type { Doing, Occupation } from './api/types';
 import { instant, left } from './time';
 
+/** A child is awaited for a year unless its author says otherwise: a time so far away is not said. */
+export const FAR = 300 * 86_400_000;
+
 export function sentence(doing: Doing, now: number): string {
   const parts = doing.now.map((one) => phrase(one, now));
   if (doing.more) parts.push(`and ${doing.more} more`);
@@ -26,7 +29,7 @@ export function phrase(o: Occupation, now: number): string {
     case 'update':
       return `waiting for ${o.kind} ${o.name}${rest}`;
     case 'child':
-      return `waiting for child ${o.name} (${o.detail ?? ''})${rest}`;
+      return `waiting for child ${o.name} (${o.detail ?? ''})${until !== null && until - now > FAR ? '' : rest}`;
     case 'start':
       if (o.detail) return `begins after the end of run ${o.detail}`;
       return until !== null && until > now ? `starts ${when(until, now)}` : 'waiting for a worker';

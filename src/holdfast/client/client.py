@@ -23,7 +23,7 @@ from holdfast.client.feed import Feeds
 from holdfast.client.hidden_values import HiddenValues
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.run_errors import check_error, find_errors, read_errors, tells, without_hidden
+from holdfast.client.run_errors import check_error, find_errors, hiding_of, read_errors, without_hidden
 from holdfast.client.signal_message import deliver, with_signal
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere
@@ -268,7 +268,7 @@ class Client:
     async def views(self, rows: Sequence[RunRow]) -> list[RunView]:
         """Rows for people, with the first line of the reason for runs that did not complete, and a note on runs whose
         worker has gone: two more queries for all. Those that tell of an error are read for what they must not show."""
-        hiding = await self.hidden.of_each([row for row in rows if tells(row)])
+        hiding = await hiding_of(self, rows)
         lost, errors = await lost_runs(self.store, rows), await read_errors(self.store, rows, hiding)
         now = self.store.clock.now()
         views = [view_of(row, now, errors.get(row.no, ""), lost.get(row.no, "")) for row in rows]

@@ -19,7 +19,7 @@ from holdfast.authoring.script.verdicts import run_error
 from holdfast.client import deletion, inquiry, operator_acts, run_redaction, stream_reader, unread_messages
 from holdfast.client.access import Access
 from holdfast.client.lost_holders import lost_runs
-from holdfast.client.run_errors import read_errors, tells, without_hidden
+from holdfast.client.run_errors import hiding_of, read_errors, without_hidden
 from holdfast.client.signal_message import deliver, signal_message
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
@@ -93,7 +93,7 @@ class ClientRun(Run[R]):
     async def view(self) -> RunView:
         """Everything the run's row says."""
         row, store = await self._row(), self._client.store
-        hiding = await self._client.hidden.of_each([row] if tells(row) else [])
+        hiding = await hiding_of(self._client, [row])
         lost, errors = await lost_runs(store, [row]), await read_errors(store, [row], hiding)
         view = view_of(row, store.clock.now(), errors.get(row.no, ""), lost.get(row.no, ""))
         return without_hidden(view, hiding, row.no)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -20,11 +21,16 @@ from holdfast.ports.parts import STREAMS
 from holdfast.ports.runs import Filter, RunRow
 from holdfast.ports.store import Store
 
+T = TypeVar("T")
+
 GLANCE = 0.05
 """Seconds between two checks for writes, which cost no query."""
 
 LEAST = 0.05
 """Minimum seconds between two looks."""
+
+PACE = 0.2
+"""Minimum seconds between two pieces of news of all runs, and between two looks that are made for them alone."""
 
 POLL = 1.0
 BACKSTOP = 30.0
@@ -44,6 +50,16 @@ class News(msgspec.Struct, frozen=True):
     seq: int
     rows: Sequence[RunRow]
     is_cut: bool = False
+    made: dict[Any, asyncio.Future[Any]] = msgspec.field(default_factory=dict[Any, "asyncio.Future[Any]"])
+    """What was made of it, for readers that want the same."""
+
+    async def once(self, key: Any, make: Callable[[], Awaitable[T]]) -> T:
+        """What `make` gives, made once for all readers with that key."""
+        making = self.made.get(key)
+        if making is None:
+            making = self.made[key] = asyncio.ensure_future(make())
+        answer: T = await asyncio.shield(making)
+        return answer
 
 
 class RunNews:
@@ -93,6 +109,8 @@ class Feed:
         self._task: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[int] | None = None
         self._seq = 0
+        self._changed: dict[str, None] = {}
+        self._told_at = -PACE
         self._is_hinted = self._has_parts = False
         self._streams: dict[tuple[str, str], StreamTail] = {}
 
@@ -179,18 +197,25 @@ class Feed:
                 seen = changes
             past = loop.time() - looked
             is_needed = past >= POLL or self._is_hinted
-            if past >= LEAST and (is_needed or (self._has_parts and self._streams)):
+            least = LEAST if self._runs or self._streams else PACE
+            if past >= least and (is_needed or (self._has_parts and self._streams)):
                 looked, self._is_hinted, self._has_parts = loop.time(), False, False
                 with suppress(StoreError):
                     if is_needed:
                         await self._look()
                     if self._streams:
                         await self._look_at_streams()
+            if self._changed and loop.time() - self._told_at >= PACE:
+                with suppress(StoreError):
+                    await self._tell_readers()
+                    self._told_at = loop.time()
 
     async def _look(self) -> None:
         while found := await self._store.news(after_seq=self._seq, limit=MOST):
-            self._seq = found[-1][0]
             changed = dict.fromkeys(run for _, run in found)
+            if self._readers and len(self._changed) + len(changed) > MOST:
+                await self._tell_readers()
+            self._seq = found[-1][0]
             for run in changed:
                 for news in self._runs.get(run, ()):
                     news.tell()
@@ -198,12 +223,18 @@ class Feed:
                 if tail.run in changed:  # the run may have ended, or an attempt of it
                     tail.tell()
             if self._readers:
-                page = await self._store.list(Filter(ids=tuple(changed)), limit=len(changed))
-                told = News(self._seq, page.runs)
-                for reader in tuple(self._readers):
-                    reader.tell(told)
+                self._changed |= changed
             if len(found) < MOST:
                 return
+
+    async def _tell_readers(self) -> None:
+        """One piece of news for all readers, so that what one makes of it serves the others."""
+        seq, ids = self._seq, tuple(self._changed)
+        page = await self._store.list(Filter(ids=ids), limit=len(ids))
+        self._changed.clear()
+        told = News(seq, page.runs)
+        for reader in tuple(self._readers):
+            reader.tell(told)
 
     async def _look_at_streams(self) -> None:
         ends = await self._store.stream_ends(list(self._streams))

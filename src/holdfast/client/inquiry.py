@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from holdfast.authoring.script.context import find_program
-from holdfast.authoring.script.update import AnyUpdate
+from holdfast.authoring.script.update import AnyUpdate, Update
 from holdfast.client.access import Access
 from holdfast.core import events as e
 from holdfast.core.acceptance import update_refusal
@@ -188,3 +188,15 @@ async def ask(
     known = await inquiry.put(data)
     answer = await inquiry.value(await inquiry.outcome(known, timeout))
     return update.answer_shape.decode(answer)
+
+
+async def ask_for_show(
+    client: Access, row: RunRow, name: str, value: Any, id: str, timeout: Duration | None, spec: WorkflowSpec | None
+) -> Any:
+    """The same for an answer that is shown to a person: what must not be shown of the run is hidden in it."""
+    try:
+        answer = await ask(client, row.id, spec, Update[Any, Any](name), value, id, timeout)
+    except UpdateRefused as error:
+        reason = (await client.hidden.of(row)).text(error.reason)
+        raise type(error)(reason, run_id=error.run_id, update=error.update, id=error.id) from None
+    return (await client.hidden.of(row)).value(answer)

@@ -12,10 +12,12 @@ from typing import TypeAlias
 import msgspec
 
 from holdfast.authoring.handle import RunView
+from holdfast.client.access import Access
 from holdfast.core import events as e
 from holdfast.core.doing import decode_doing, one_line
 from holdfast.core.ids import check_text
 from holdfast.core.redaction import HIDDEN, NOTHING_HIDDEN, Redaction
+from holdfast.core.rounds import BATCH
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, decode_row
 from holdfast.errors import CorruptJournal, InvalidInput
@@ -52,7 +54,24 @@ async def read_errors(store: Store, rows: Sequence[RunRow], hiding: Hiding) -> d
     return {no: one_line(hidden_text(text, hiding, no), ERROR) for no, text in found.items()}
 
 
-def tells(row: RunRow) -> bool:
+async def hiding_of(client: Access, rows: Sequence[RunRow]) -> Hiding:
+    """What lists must not show of these runs: of those that tell of an error, and of those with attributes that another
+    run may have given a secret, a child or a parent."""
+    telling = {row.no: row for row in rows if _tells(row)}
+    named = [row for row in rows if row.attributes and row.workflow != BATCH and row.no not in telling]
+    parents = await _parents(client.store, [row.id for row in named if not row.parent])
+    return await client.hidden.of_each([*telling.values(), *(row for row in named if row.parent or row.id in parents)])
+
+
+async def _parents(store: Store, ids: Sequence[str]) -> frozenset[str]:
+    """Those of the runs that have children. If there are very many children, all may."""
+    if not ids:
+        return frozenset()
+    page = await store.list(Filter(parents=tuple(ids)), limit=LOOKED)
+    return frozenset(ids) if page.next else frozenset(row.parent for row in page.runs)
+
+
+def _tells(row: RunRow) -> bool:
     """Whether a list shows words of an error of the run."""
     return row.status is Status.FAILED or any(one.detail and one.kind != "child" for one in decode_doing(row.doing).now)
 
@@ -64,14 +83,15 @@ def hidden_text(text: str, hiding: Hiding, no: int) -> str:
 
 
 def without_hidden(view: RunView, hiding: Hiding, no: int) -> RunView:
-    """A view whose occupations tell nothing that must not be shown."""
+    """A view whose occupations and attributes tell nothing that must not be shown."""
     if no not in hiding:
         return view
     now = tuple(
         one if one.kind == "child" else msgspec.structs.replace(one, detail=hidden_text(one.detail, hiding, no))
         for one in view.doing.now
     )
-    return msgspec.structs.replace(view, doing=msgspec.structs.replace(view.doing, now=now))
+    attributes = {name: hidden_text(value, hiding, no) for name, value in view.attributes.items()}
+    return msgspec.structs.replace(view, attributes=attributes, doing=msgspec.structs.replace(view.doing, now=now))
 
 
 async def find_errors(store: Store, which: Filter, text: str, *, after: str, limit: int) -> Found:

@@ -25,6 +25,9 @@ SHOWN = 4
 SHORT = 200
 """Maximum characters of an error or a reason."""
 
+FAR = timedelta(days=300)
+"""A child is awaited for a year unless its author says otherwise: a time so far away is not said."""
+
 LONG = 1000
 """Maximum characters of why a run is paused, which says what to do."""
 
@@ -201,7 +204,8 @@ def _phrase(a: Occupation, now: datetime) -> str:
         case "signal" | "topic" | "update":
             return f"waiting for {a.kind} {a.name}{left}"
         case "child":
-            return f"waiting for child {a.name} ({a.detail}){left}"
+            is_far = a.until is not None and a.until - now > FAR
+            return f"waiting for child {a.name} ({a.detail}){'' if is_far else left}"
         case "start":
             if a.detail:
                 return f"begins after the end of run {a.detail}"

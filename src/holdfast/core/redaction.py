@@ -79,6 +79,8 @@ class Redaction:
             return e.Adopted(facts=facts)
         if isinstance(event, e.Carrier):
             event = msgspec.structs.replace(event, value=self._raw(event.value))
+        if isinstance(event, (e.AttributesSet, e.Started)) and event.attributes:
+            event = msgspec.structs.replace(event, attributes=self.value(event.attributes))
         failure: Failure | None = getattr(event, "failure", None)
         return event if failure is None else msgspec.structs.replace(event, failure=self.failure(failure))
 

@@ -16,8 +16,15 @@ import msgspec
 from holdfast.core import events as e
 
 __all__ = [
-    *("MARK", "BlobRef", "ReferringBytes", "names_of", "payload_of"),
-    *("references_in", "references_of", "referred_by", "segment_references"),
+    "MARK",
+    "BlobRef",
+    "ReferringBytes",
+    "names_of",
+    "payload_of",
+    "references_in",
+    "references_of",
+    "referred_by",
+    "segment_references",
 ]
 
 MARK = b'"size'

@@ -11,11 +11,11 @@ import msgspec
 from holdfast.authoring.handle import RunView
 from holdfast.authoring.script.channels import Signal, Topic
 from holdfast.authoring.script.place import place
-from holdfast.authoring.script.update import Update
 from holdfast.authoring.script.workflows import Call as WorkflowCall
 from holdfast.client.arguments import find_workflow, from_json
 from holdfast.client.audit import audited
 from holdfast.client.client_run import ClientRun
+from holdfast.client.inquiry import ask_for_show
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.inspect.remarks import cancelled, killed, paused, resumed
 from holdfast.client.start_options import Given, StartOptions
@@ -184,13 +184,14 @@ async def signal(call: Call) -> dict[str, Any]:
 async def update(call: Call) -> dict[str, Any]:
     """`POST runs/{id}/update`."""
     given = call.given(UpdateBody)
-    run = call.client.handle(await find_run(call.client, call.id))
+    row = await find_run(call.client, call.id)
     chosen = given.id if given.id is not None else secrets.token_hex(12)
     limit = parse_duration(given.timeout, what="timeout")
     if limit > LONGEST_WAIT:
         raise InvalidInput(f"timeout={given.timeout!r}: give at most 1 m. Ask again with the same id to wait longer.")
     audited(call.who.name, "update", call.id, given.name)
-    answer = await run.update(Update[Any, Any](given.name), given.value, id=chosen, timeout=limit)
+    spec = call.client.spec_of(row)
+    answer = await ask_for_show(call.client, row, given.name, given.value, chosen, limit, spec)
     return {"answer": answer, "id": chosen}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ OBSERVED = 20
 LOOKED_AT = 1000
 """Number of ends from which percentiles are computed."""
 
-RECENT, HELD = 50, 20
+RECENT, HELD, PAGE = 50, 20, 500
 COMPARED = 200
 """Maximum grants of a lease manager that are compared with the store for the page."""
 
@@ -103,6 +103,32 @@ async def stats(call: Call) -> dict[str, Any]:
 
 def _percentile(values: Sequence[float], part: float) -> float | None:
     return values[min(len(values) - 1, int(part * len(values)))] if values else None
+
+
+async def overview(call: Call) -> dict[str, Any]:
+    """`GET overview`. Queues and batches are not counted: that would read every run that waits."""
+
+    async def ask() -> dict[str, Any]:
+        client = call.client
+        live = sum(worker.is_live for worker in await client.store.workers())
+        return {
+            "workflows": sum(not spec.is_internal for spec in call.service.app.registry),
+            "workers": live,
+            "limits": await _count(client.store.limits),
+            "schedules": await _count(client.store.schedules),
+        }
+
+    return await call.service.kept("overview", ask)
+
+
+async def _count(listed: Callable[..., Awaitable[Sequence[Any]]]) -> int:
+    """How many there are in all, read a page at a time."""
+    total, after = 0, ""
+    while page := await listed(after=after, limit=PAGE):
+        total, after = total + len(page), page[-1].name
+        if len(page) < PAGE:
+            break
+    return total
 
 
 async def workers(call: Call) -> dict[str, Any]:

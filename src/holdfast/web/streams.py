@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
 from starlette.responses import StreamingResponse
 
 from holdfast.client.client import Client
-from holdfast.client.feed import News
 from holdfast.client.inspect.lookup import find_run
 from holdfast.client.run_errors import check_error, saying, searched
 from holdfast.core.redaction import NOTHING_HIDDEN
@@ -35,9 +35,6 @@ BEAT = 15.0
 
 CHECK = 1.0
 """Seconds between two checks that the reader is still allowed to read."""
-
-COALESCE = 0.2
-"""Seconds for which changes of a list are collected."""
 
 MOST_RUNS = 200
 """Maximum runs in one message of a list; if more changed, the reader loads the list again."""
@@ -187,27 +184,13 @@ async def _changes(client: Client, which: _Listed, after: int) -> AsyncGenerator
             yield await _missed(client, which, after, reader.seq)
         else:
             yield message("hello", {"seq": str(reader.seq)}, str(max(after, reader.seq)))
+        question, after = repr(which), max(after, reader.seq)
         while True:
-            news = await _gathered(reader)
+            news = await reader.next()
             if news.is_cut:
                 yield message("reset", {"seq": str(news.seq)}, str(news.seq))
             elif news.seq > after:
-                yield await _told(client, which, news.rows, news.seq)
-
-
-async def _gathered(reader: Any) -> News:
-    """Everything that comes within a moment, with the last state of each run."""
-    first: News = await reader.next()
-    rows, seq, is_cut = {row.id: row for row in first.rows}, first.seq, first.is_cut
-    until = asyncio.get_running_loop().time() + COALESCE
-    try:
-        async with asyncio.timeout_at(until):
-            while True:
-                more: News = await reader.next()
-                rows |= {row.id: row for row in more.rows}
-                seq, is_cut = more.seq, is_cut or more.is_cut
-    except TimeoutError:
-        return News(seq, list(rows.values()), is_cut)
+                yield await news.once(question, partial(_told, client, which, news.rows, news.seq))
 
 
 async def _missed(client: Client, which: _Listed, after: int, until: int) -> bytes:

@@ -109,6 +109,8 @@ ROUTES: tuple[Route, ...] = (
          answer=("batch",), statuses=(201,)),
     _get("workflows", fleet.workflows, "What can be run.", answer=("format", "workflows", "step_retry")),
     _get("workflows/stats", fleet.stats, "Recent outcomes.", "workflow", "version", answer=("ended", "recent")),
+    _get("overview", fleet.overview, "How many workers are alive, and how much there is of what the app declares.",
+         answer=("workflows", "workers", "limits", "schedules")),
     _get("workers", fleet.workers, "The workers and what they serve.", "all", answer=("workers",)),
     _get("leases", fleet.leases, "Who grants leases, and to whom.",
          answer=("manager", "members", "holders", "compared", "disagreements", "problem")),

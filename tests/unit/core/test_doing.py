@@ -241,6 +241,7 @@ def test_a_time_of_day_is_in_utc_with_its_date_if_that_is_another(until: datetim
         (Occupation("step", "a", attempt=2, of=5), "step a, attempt 2 of 5"),
         (Occupation("sleep", "nap"), "sleeping until woken"),
         (Occupation("child", "ship", detail="r/ship"), "waiting for child ship (r/ship)"),
+        (Occupation("child", "ship", at(365 * 86_400), detail="r/ship"), "waiting for child ship (r/ship)"),
         (Occupation("overdue", ""), "cleaning up after its deadline"),
         (Occupation("paused", "operator"), "paused (operator)"),
     ],

@@ -370,6 +370,8 @@ async def test_the_fleet(api: Api) -> None:
     stats = await api.get("workflows/stats?workflow=fails")
     assert (stats["ended"], stats["failed"], stats["success_rate"]) == (1, 1, 0)
     assert (await api.get("workers?all=true"))["workers"]
+    declared = len((await api.get("workflows"))["workflows"])
+    assert await api.get("overview") == {"workflows": declared, "workers": 0, "limits": 0, "schedules": 0}
     assert [queue["name"] for queue in (await api.get("queues"))["queues"]] == ["default"]
     assert (await api.get("doctor"))["findings"]
     assert "total" in await api.get("space")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import msgspec
 
-from holdfast import App, Retry, RunVar, Stream, step, workflow
+from holdfast import App, Retry, RunVar, Stream, Update, set_attributes, step, workflow
 from holdfast.web.table import ROUTES
 from tests.support.flows import flow
 from tests.unit.web.conftest import Api, made_api
@@ -80,7 +83,22 @@ async def retries() -> None:
     await odd(str(await packs(None, vars={"token": SECRET})))
 
 
-IDS = ["failed", "script", "above", "batch", "complains"]
+asked_for = Update[str, str]("asked_for")
+
+
+@workflow
+async def named() -> str:
+    """Has it in an attribute, in what it answers, and in why it refuses."""
+    made = str(await packs(None, vars={"token": SECRET}))
+    set_attributes(made=made)
+    async with asked_for.take() as first:
+        first.answer(f"{first.value} {made}")
+    async with asked_for.take() as second:
+        second.refuse(f"{second.value} {made}")
+    return made
+
+
+IDS = ["failed", "script", "above", "batch", "complains", "named"]
 ENDED = {*IDS, "batch%2F0"} | {f"{run}%2F{of}" for run in ("script", "above%2Fouter") for of in ("packs", "passes_on")}
 
 
@@ -108,7 +126,8 @@ async def asked(api: Api) -> dict[str, str]:
 async def test_no_route_shows_a_secret() -> None:
     """Promise: lists, runs, stories, journals, steps, values, items and streams have the mark in place of a secret: of
     the flow, of the batch or script that has its result, of the runs above that, and of those it was passed on to."""
-    app = App("memory://", workflows=[packs, fails, outer, above, passes_on, complains, retries, pack, refuse, odd])
+    declared: list[Any] = [packs, fails, outer, above, passes_on, complains, named, retries, pack, refuse, odd]
+    app = App("memory://", workflows=declared)
     async with app:
         api = made_api(app)
         async with api.http:
@@ -118,12 +137,24 @@ async def test_no_route_shows_a_secret() -> None:
             await app.start(complains(), id="complains")
             await app.start(retries(), id="retries")
             await app.start_batch(packs, [packs(None, vars={"token": SECRET})], id="batch")
-            await api.work(*IDS)
+            await app.start(named(), id="named")
+            work = asyncio.create_task(api.work(*IDS))
+            answers = [
+                (await api.ask("POST", "/api/v1/runs/named/update", {"name": "asked_for", "value": text})).text
+                for text in ("answer", "refuse")
+            ]
+            await work
             await api.until_waiting("retries", "failed, retrying")
-            texts = await asked(api)
+            texts = {"answer": answers[0], "refusal": answers[1], **await asked(api)}
     leaks = {path: text[max(0, text.index(SECRET) - 200) :] for path, text in texts.items() if SECRET in text}
     assert not leaks
     hidden = {path for path, text in texts.items() if "•••" in text}
+    assert {"answer", "refusal", "runs/named/story"} <= hidden
+    assert all(
+        run["attributes"] == {"made": "packed s-•••"}
+        for run in msgspec.json.decode(texts["runs"])["runs"]
+        if run["id"] == "named"
+    )
     for run in IDS:
         assert {f"runs/{run}/journal", f"runs/{run}/events?after=0"} <= hidden, run
     assert {"runs/failed/story", "runs/script/story", "runs/failed", "runs/script"} <= hidden

@@ -133,6 +133,21 @@ async def test_a_stream_of_nothing_is_refused_at_once(api: Api) -> None:
     assert events.status == 400
 
 
+async def spied(api: Api, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the questions that the store is asked from now on."""
+    store = (await api.app.client()).store
+    asked: list[str] = []
+    for name in ("news", "history", "get", "list", "read", "final_seq", "exposures", "workers"):
+        real = getattr(store, name)
+
+        def spy(*args: object, real: object = real, name: str = name, **options: object) -> object:
+            asked.append(name)
+            return real(*args, **options)  # type: ignore[operator]
+
+        monkeypatch.setattr(store, name, spy)
+    return asked
+
+
 async def looks(asked: list[str], count: int) -> None:
     """Until the store was looked at so many times."""
     while asked.count("news") < count:  # noqa: ASYNC110 a counter
@@ -144,16 +159,7 @@ async def test_many_idle_streams_cost_one_look(api: Api, monkeypatch: pytest.Mon
     """Promise: 200 streams that nothing happens to ask at most a few times a second, together."""
     for number in range(200):
         await started(api, "payment", f"p{number}")
-    store = (await api.app.client()).store
-    asked: list[str] = []
-    for name in ("news", "history", "get", "list", "read", "final_seq", "exposures"):
-        real = getattr(store, name)
-
-        def spied(*args: object, real: object = real, name: str = name, **options: object) -> object:
-            asked.append(name)
-            return real(*args, **options)  # type: ignore[operator]
-
-        monkeypatch.setattr(store, name, spied)
+    asked = await spied(api, monkeypatch)
     async with AsyncExitStack() as stack:
         opened = [await stack.enter_async_context(stream(api, kind.format(number))) for number in range(200)]
         for one in opened:
@@ -166,3 +172,22 @@ async def test_many_idle_streams_cost_one_look(api: Api, monkeypatch: pytest.Mon
         past = loop.time() - begin
     assert past >= 1.5
     assert len(asked) <= 5 * past, asked
+
+
+async def test_a_change_is_read_once_for_all_lists(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: a hundred open lists ask as much about a run that failed as one does."""
+    async with AsyncExitStack() as stack:
+        opened = [await stack.enter_async_context(stream(api, "runs/events")) for _ in range(100)]
+        for one in opened:
+            await one.next()
+        asked = await spied(api, monkeypatch)
+        await started(api, "fails", "r", text="x")
+        await api.work("r")
+        for one in opened:
+            while True:
+                told = await one.next()
+                assert told is not None
+                if told[2]["runs"] and told[2]["runs"][0]["status"] == "failed":
+                    assert told[2]["runs"][0]["error"]
+                    break
+    assert len([name for name in asked if name != "news"]) < 100, asked

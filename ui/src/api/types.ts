@@ -79,6 +79,14 @@ export interface Counts {
 
 export type Bucket = { at: string } & Record<Status, number>;
 
+/** How many there are of what the pages list. */
+export interface Overview {
+  workflows: number;
+  workers: number;
+  limits: number;
+  schedules: number;
+}
+
 export interface Histogram {
   since: string;
   until: string;

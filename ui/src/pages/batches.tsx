@@ -76,6 +76,13 @@ export function Batches() {
   );
 }
 
+const VERBS: Record<string, [string, string]> = {
+  pause: ['Pause', 'It starts no further item until you resume it.'],
+  resume: ['Resume', 'It starts items again.'],
+  cancel: ['Cancel', 'Open items are asked to stop, and no further one starts.'],
+  retry: ['Retry', 'What did not complete runs again, as a new batch. What completed stays.'],
+};
+
 function Progress({ batch }: { batch: BatchData }) {
   const { counts } = batch;
   const share = (value: number) => ({ width: `${(100 * value) / Math.max(1, counts.total)}%` });
@@ -113,7 +120,7 @@ export function Batch({ id }: { id: string }) {
         <Pill status={data.status} />
         {offered.map((one) => (
           <button class="btn" onClick={() => setVerb(one)}>
-            {one[0]!.toUpperCase() + one.slice(1)}
+            {VERBS[one]![0]}
           </button>
         ))}
         <a class="btn" href={href('run', { id })}>
@@ -148,18 +155,21 @@ export function Batch({ id }: { id: string }) {
       </div>
       {verb && (
         <Dialog
-          title={`${verb} the batch ${plain(id)}?`}
-          verb={verb}
+          title={`${VERBS[verb]![0]} the batch ${plain(id)}?`}
+          verb={VERBS[verb]![0]}
           close={() => setVerb('')}
           act={async () => {
             await ask(`batch/${verb}`, { query: new URLSearchParams({ id }), method: 'POST', body: verb === 'retry' || verb === 'resume' ? {} : { reason } });
-            toast(`${verb}: asked for`);
+            toast(`${VERBS[verb]![0]}: asked for`);
           }}
         >
-          <label class="line">
-            <span>Reason</span>
-            <input class="field" value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
-          </label>
+          <p class="soft">{VERBS[verb]![1]}</p>
+          {(verb === 'pause' || verb === 'cancel') && (
+            <label class="line">
+              <span>Reason</span>
+              <input class="field" value={reason} onInput={(event) => setReason(event.currentTarget.value)} placeholder="kept in the journal of the batch" />
+            </label>
+          )}
         </Dialog>
       )}
     </>

@@ -77,19 +77,20 @@ type Tab = 'timeline' | 'graph' | 'children' | 'items';
 function Main({ story, live }: { story: Story; live: LiveRun }) {
   const graph = live.graph.value;
   const isBatch = story.run.workflow === 'holdfast.batch';
+  const first: Tab = isBatch ? 'items' : 'timeline';
   const tabs: [Tab, string, number?][] = [
+    ...(isBatch ? ([['items', 'Items']] as [Tab, string][]) : []),
     ['timeline', 'Timeline'],
     ...(graph ? ([['graph', graph.kind === 'machine' ? 'States' : 'Flow']] as [Tab, string][]) : []),
-    ...(isBatch ? ([['items', 'Items']] as [Tab, string][]) : []),
     ['children', 'Children', story.children.length],
   ];
   const asked = parameter('tab') as Tab;
-  const tab = tabs.some(([name]) => name === asked) ? asked : 'timeline';
+  const tab = tabs.some(([name]) => name === asked) ? asked : first;
   return (
     <div class="card">
       <div class="tabs" role="tablist">
         {tabs.map(([name, label, figure]) => (
-          <a role="tab" aria-selected={tab === name} href={hrefWith({ tab: name === 'timeline' ? null : name })} data-replace>
+          <a role="tab" aria-selected={tab === name} href={hrefWith({ tab: name === first ? null : name })} data-replace>
             {label}
             {figure ? <span class="num">{figure}</span> : null}
           </a>

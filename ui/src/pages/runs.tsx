@@ -15,7 +15,7 @@ import { current } from '../state/clock';
 import { useKeys } from '../state/keys';
 import { can } from '../state/me';
 import { go, href, hrefWith, parameter, query } from '../state/route';
-import { nav } from '../state/nav';
+import { counted, nav } from '../state/nav';
 import { count } from '../time';
 import { StartButton } from './start';
 
@@ -48,7 +48,7 @@ export function Runs() {
   const [total, setTotal] = useState('');
   const search = useRef<HTMLInputElement>(null);
   const lastPick = useRef(-1);
-  const height = phone.matches ? 68 : 44;
+  const height = phone.matches ? 68 : 38;
   const canPick = can('bulk');
   const oldest = list.isAtEnd.value && rows.length < MOST ? rows.at(-1) : undefined;
   const fitting = rangeFor(oldest ? current() - Date.parse(oldest.created_at) : null);
@@ -107,7 +107,15 @@ export function Runs() {
         <StartButton />
       </Top>
       {!isSearch.value && <Histogram changes={changes} fitting={fitting} />}
-      <Filters changes={changes} counted={(text) => { setTotal(text); if (!filterText.value) nav.value = { ...nav.value, runs: text }; }} />
+      <Filters changes={changes} tell={(text) => { setTotal(text); if (!filterText.value) nav.value = { ...nav.value, runs: text }; }} />
+      {counted.value?.workers === 0 && rows.some(isOpen) && (
+        <p class="notice is-paused" role="status">
+          <Mark status="paused" />
+          <span>
+            No worker is alive: runs wait until one starts. <code class="mono">holdfast worker MODULE:APP</code>
+          </span>
+        </p>
+      )}
       {list.problem.value && (
         <p class="notice is-failed" role="alert">
           <Mark status="failed" />
@@ -116,9 +124,7 @@ export function Runs() {
           </span>
         </p>
       )}
-      <div class={`card list ${picked.size ? 'picking' : ''}`} role="table" aria-label="Runs" aria-rowcount={rows.length + 1}>
-        {rows.length > 0 && (
-          <>
+      {rows.length > 0 && <div class={`card list ${picked.size ? 'picking' : ''}`} role="table" aria-label="Runs" aria-rowcount={rows.length + 1}>
             <div role="rowgroup">
               <div role="row" class="list-head">
                 <span role="columnheader"><span class="unseen">select</span></span>
@@ -140,9 +146,7 @@ export function Runs() {
                 return <Row key={run.id} run={run} index={index} top={top} isActive={index === active} isPicked={picked.has(run.id)} isFresh={list.fresh.has(run.id)} canPick={canPick} pick={pick} />;
               }}
             />
-          </>
-        )}
-      </div>
+      </div>}
       {rows.length === 0 && list.hasLoaded.value && !list.problem.value && (query.value.size ? <NothingMatches list={list} /> : <NothingYet />)}
       {rows.length > 0 && <Foot list={list} />}
       {picked.size > 0 && (

@@ -218,9 +218,11 @@ const slotOf = (run: Run): number => {
 /** Slots in a line: what became of the last ones, and when the next are. */
 function Slots({ schedule, runs }: { schedule: Schedule; runs: Run[] }) {
   const past = [...runs].sort((a, b) => slotOf(a) - slotOf(b));
+  const instants = [...past.map(slotOf), ...schedule.upcoming.map((at) => Date.parse(at))];
+  const isDense = instants.some((at, place) => place > 0 && at - instants[place - 1]! < 60_000);
   const when = (at: number) => (
     <time dateTime={new Date(at).toISOString()} title={utc(at)}>
-      {clock(at).slice(0, 5)}
+      {isDense ? clock(at) : clock(at).slice(0, 5)}
       <span class="dim">{local(at, 0).slice(5, 10)}</span>
     </time>
   );

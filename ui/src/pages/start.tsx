@@ -9,12 +9,13 @@ import { can, me } from '../state/me';
 import { go, href } from '../state/route';
 import { toast } from '../state/toasts';
 
-export function StartButton({ workflow }: { workflow?: Workflow }) {
+/** `isQuiet`: one of many on a page. */
+export function StartButton({ workflow, isQuiet }: { workflow?: Workflow; isQuiet?: boolean }) {
   const [isOpen, setOpen] = useState(false);
   if (!can('start') || !me.value?.has_app) return null;
   return (
     <>
-      <button class="btn main" onClick={() => setOpen(true)}>
+      <button class={`btn ${isQuiet ? '' : 'main'}`} onClick={() => setOpen(true)}>
         Start a run
       </button>
       {isOpen && <Start given={workflow ?? null} close={() => setOpen(false)} />}

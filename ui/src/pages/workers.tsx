@@ -1,6 +1,6 @@
 // Who works: a lane for each worker, with what it holds, and an end where it died.
 import { useEffect } from 'preact/hooks';
-import type { Worker } from '../api/types';
+import type { Met, Worker } from '../api/types';
 import { DoingText } from '../parts/doing';
 import { Top } from '../parts/frame';
 import { LeaseManager } from '../parts/leases';
@@ -50,6 +50,20 @@ export function Workers() {
   );
 }
 
+/** Runs that a line names. */
+const NAMED = 3;
+
+/** What a worker took over, newest first: one line for each worker that was gone. */
+function takeOvers(taken: readonly Met[]): { from: string; runs: string[]; at: string }[] {
+  const found = new Map<string, { from: string; runs: string[]; at: string }>();
+  for (const one of [...taken].reverse()) {
+    const known = found.get(one.detail);
+    if (known) known.runs.push(one.run);
+    else found.set(one.detail, { from: one.detail, runs: [one.run], at: one.at });
+  }
+  return [...found.values()].slice(0, 5);
+}
+
 function Lane({ worker, from }: { worker: Worker; from: number }) {
   const to = now.value;
   const start = Math.max(from, Date.parse(worker.started_at));
@@ -66,6 +80,11 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
         <div class="small dim">
           queues {worker.queues.map(plain).join(', ') || 'all'} · {count(worker.active)} active
         </div>
+        {worker.is_live && (
+          <div class="small dim">
+            lease renewed <Age at={worker.seen_at} isAgo />
+          </div>
+        )}
       </div>
       <div>
         <svg class="life" role="img" aria-label={`${worker.is_live ? 'alive' : 'gone'} since ${clock(Date.parse(worker.started_at))}`}>
@@ -90,19 +109,26 @@ function Lane({ worker, from }: { worker: Worker; from: number }) {
               {plain(run.id)} <span class="dim"><DoingText run={run} /></span>
             </a>
           ))}
-          {worker.is_live && worker.holds.length === 0 && <span class="small dim">holds no run; seen <Age at={worker.seen_at} isAgo /></span>}
+          {worker.is_live && worker.holds.length === 0 && <span class="small dim">holds no run</span>}
         </div>
         {worker.recovery.taken.length > 0 && (
           <div class="small soft">
-            {worker.recovery.taken.slice(-5).map((one) => (
+            {takeOvers(worker.recovery.taken).map(({ from: dead, runs, at }) => (
               <div class="text">
-                took over <a class="id" href={href('run', { id: one.run })}>{plain(one.run)}</a>
-                {one.detail && ` from ${plain(one.detail)}`} <span class="dim"><Age at={one.at} isAgo /></span>
+                took over{' '}
+                {runs.slice(0, NAMED).map((run, place) => (
+                  <>
+                    {place > 0 && ', '}
+                    <a class="id" href={href('run', { id: run })}>{plain(run)}</a>
+                  </>
+                ))}
+                {runs.length > NAMED && ` and ${count(runs.length - NAMED)} more`}
+                {dead && ` from ${plain(dead)}`} <span class="dim"><Age at={at} isAgo /></span>
               </div>
             ))}
           </div>
         )}
-        {met.length > 0 && (
+        {worker.is_live && met.length > 0 && (
           <div class="small soft">
             {met.slice(-5).map((one) => (
               <div class="text">

@@ -98,15 +98,15 @@ function Summary({ workflow, isWhole }: { workflow: Workflow; isWhole?: boolean 
           <a class="btn" href={href('', { workflow: workflow.name })}>
             Runs
           </a>
-          {!workflow.is_remote && <StartButton workflow={workflow} />}
+          {!workflow.is_remote && <StartButton workflow={workflow} isQuiet={!isWhole} />}
         </span>
       </header>
       <div class="figures">
         <Figure value={stats?.success_rate == null ? '–' : `${(stats.success_rate * 100).toFixed(stats.success_rate > 0.999 ? 0 : 1)} %`} label="completed" />
-        <Figure value={seconds(stats?.p50_seconds)} label="half take less (p50)" />
+        <Figure value={seconds(stats?.p50_seconds)} label="median" />
         <Figure value={seconds(stats?.p95_seconds)} label="p95" />
         <Figure value={seconds(stats?.p99_seconds)} label="p99" />
-        <Figure value={stats ? count(stats.ended) : '–'} label="ended, the last 1,000 at most" />
+        <Figure value={stats ? count(stats.ended) : '–'} label={stats && stats.ended >= 1000 ? 'the last ends' : 'ended'} />
         {workflow.in_flight.map((one) => (
           <Figure value={`${count(one.count)}${one.is_capped ? '+' : ''}`} label={`in flight${one.version ? ` of v${one.version}` : ''}${one.is_served ? '' : ', which no worker serves'}`} isBad={!one.is_served && one.count > 0} />
         ))}
@@ -171,7 +171,7 @@ function Figure({ value, label, isBad }: { value: string; label: string; isBad?:
 function Spark({ stats }: { stats: Stats }) {
   const ends = [...stats.recent].sort((a, b) => (a.at < b.at ? -1 : 1));
   const most = Math.max(...ends.map((one) => one.seconds), 0.001);
-  const wide = 100 / ends.length;
+  const wide = 100 / Math.max(30, ends.length);
   return (
     <svg class="spark" role="group" aria-label={`the last ${ends.length} ends`}>
       {ends.map((one, index) => {

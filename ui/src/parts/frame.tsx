@@ -5,14 +5,14 @@ import { connection } from '../state/connection';
 import { now } from '../state/clock';
 import { isHelpOpen } from '../state/keys';
 import { me, signOut } from '../state/me';
-import { nav } from '../state/nav';
+import { countAll, counted, nav } from '../state/nav';
 import { href, page, type PageName } from '../state/route';
 import { isDark, toggleTheme } from '../state/theme';
 import { toastError, toasts } from '../state/toasts';
 import { plain } from '../text';
 import { Sign } from './mark';
 import { ahead } from '../api/client';
-import { clock, duration } from '../time';
+import { clock, count, duration } from '../time';
 import { Dialog } from './dialog';
 
 const PAGES: readonly [PageName, string, keyof typeof nav.value, string?][] = [
@@ -33,6 +33,12 @@ export function Frame({ children }: { children: ComponentChildren }) {
     const item = pages.current?.querySelector<HTMLElement>('[aria-current]'); // on a phone the row of pages scrolls
     if (item) pages.current!.scrollLeft = item.offsetLeft + item.offsetWidth / 2 - pages.current!.clientWidth / 2;
   }, [here]);
+  useEffect(() => {
+    const look = () => void countAll().catch(() => undefined); // a page that lost its server says so by itself
+    look();
+    const timer = window.setInterval(look, 10_000);
+    return () => window.clearInterval(timer);
+  }, []);
   return (
     <div class="frame">
       <a class="skip" href="#content">
@@ -96,21 +102,29 @@ export function Top({ title, of, children }: { title: string; of?: PageName; chi
           <h1 class="text">{title}</h1>
         </div>
       )}
-      <Live />
+      <Live isWhole />
       {children}
     </div>
   );
 }
 
 /** Whether the page is live. A lost connection says since when; trying again is the stream's own business. */
-export function Live() {
+export function Live({ isWhole }: { isWhole?: boolean }) {
   const { state, since, why } = connection.value;
   const text = { connecting: 'connecting…', live: 'live', over: 'ended', lost: '' }[state];
+  const workers = isWhole && state === 'live' ? counted.value?.workers : undefined;
   return (
+    <>
     <span class={`live push ${state === 'lost' ? 'is-lost' : state === 'live' ? '' : 'is-over'}`} role="status" title={plain(why)}>
       <i />
       {state === 'lost' ? `not connected since ${clock(since)} (${duration(Math.max(0, Math.floor((now.value - ahead.value - since) / 1000) * 1000))}), trying again` : text}
     </span>
+    {workers !== undefined && (
+      <a class={`fleet ${workers ? '' : 'is-lost'}`} href={href('workers')}>
+        {workers ? `${count(workers)} ${workers === 1 ? 'worker' : 'workers'}` : 'no worker'}
+      </a>
+    )}
+    </>
   );
 }
 

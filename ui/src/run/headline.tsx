@@ -4,8 +4,8 @@ import { isOpen } from '../api/types';
 import { now } from '../state/clock';
 import { href, hrefWith } from '../state/route';
 import { plain } from '../text';
-import { instant, local, took } from '../time';
-import { phrase } from '../words';
+import { count, instant, local, took } from '../time';
+import { FAR, phrase } from '../words';
 import { doingText } from '../parts/doing';
 import { Time, Took } from '../parts/time';
 
@@ -13,6 +13,14 @@ export function Headline({ story }: { story: Story }) {
   const { run } = story;
   if (!isOpen(run)) return <Ended story={story} />;
   const [first, ...others] = run.doing.now;
+  const items = story.exposed['holdfast.items'] as Record<string, number> | undefined;
+  if (items?.['total'] !== undefined && first?.kind === 'child')
+    return (
+      <p class="now" role="status">
+        {count(items['completed'] ?? 0)} of {count(items['total'])} items completed
+        {(['running', 'failed', 'cancelled'] as const).map((name) => (items[name] ? <span class="soft">, {count(items[name])} {name}</span> : null))}
+      </p>
+    );
   if (!first || run.damage.length)
     return <p class="now text">{plain(doingText(run, now.value)) || 'between two steps'}</p>;
   return (
@@ -65,7 +73,7 @@ const capital = (text: string): string => text.charAt(0).toUpperCase() + text.sl
 function Countdown({ occupation, since }: { occupation: Occupation; since: string }) {
   const until = instant(occupation.until);
   const from = instant(since)!;
-  if (until === null || until <= now.value || until <= from) return null;
+  if (until === null || until <= now.value || until <= from || (occupation.kind === 'child' && until - now.value > FAR)) return null;
   const share = Math.min(1, Math.max(0, (now.value - from) / (until - from)));
   return (
     <div class="countdown" aria-hidden="true">

@@ -5,7 +5,7 @@ import type { JournalEvent } from '../api/types';
 import { Virtual } from '../parts/virtual';
 import { go, hrefWith, parameter } from '../state/route';
 import { short } from '../text';
-import { took, utc } from '../time';
+import { count, took, utc } from '../time';
 import { factOf, keyOf, toneOf } from './facts';
 import type { LiveRun } from './live';
 import { lit } from './timeline';
@@ -36,7 +36,7 @@ export function Journal({ live }: { live: LiveRun }) {
   return (
     <section class="card journal-card" aria-label="journal">
       <h2>
-        Journal <span class="dim small num">{events.length} facts</span>
+        Journal <span class="dim small num">{count(events.length)} facts</span>
       </h2>
       <div class="journal" ref={ref} tabIndex={0} role="list" aria-label="facts">
         <Virtual

@@ -130,7 +130,8 @@ function silenceOf(crash: Crash): Silence {
 function labelOf(entry: Entry): string {
   if (entry.kind === 'step' || entry.kind === 'sleep') return entry.key || entry.name || entry.kind;
   if (entry.kind === 'paused') return 'paused';
-  return entry.name || entry.key || entry.kind;
+  if (entry.kind === 'child' && entry.key && !entry.key.startsWith(entry.name ?? '')) return `${entry.name} ${entry.key}`; // an item of a batch
+  return entry.key && entry.kind === 'child' ? entry.key : entry.name || entry.key || entry.kind;
 }
 
 function barsOf(entry: Entry, at: number, horizon: number, ends: ReadonlyMap<number, number>): Bar[] {

@@ -241,7 +241,12 @@ function Crashes({ chart: whole, scale, width, bottom }: { chart: Chart; scale: 
         if (b < -2 || a > width + 2) return null;
         const room = a - (index ? scale(whole.silences[index - 1]!.to) : 0);
         const space = (whole.silences[index + 1] ? scale(whole.silences[index + 1]!.from) : width) - b;
-        const [died, taken] = [flag(silence.died, a > room ? room : a), flag(silence.tookOver, space)];
+        const before = flag(silence.died, a > room ? room : a);
+        const within = flag(silence.died, b - a);
+        const isWithin = within !== null && within.width > (before?.width ?? 0); // no room on the left of the line
+        const died = isWithin ? within : before;
+        const left = died && !isWithin ? a - died.width : a;
+        const taken = flag(silence.tookOver, space);
         return (
           <g>
             <title>{`${plain(silence.died[0]!)}; last heard of at ${clock(silence.from, true)}. ${plain(silence.tookOver[0]!)}.`}</title>
@@ -250,8 +255,8 @@ function Crashes({ chart: whole, scale, width, bottom }: { chart: Chart; scale: 
             <path class="taken" d={`M${b} 20V${bottom}`} />
             {died && (
               <>
-                <rect class="flag-died" x={a - died.width} y="22" width={died.width} height="18" rx="4" />
-                <text class="on-flag" x={a - died.width + 7} y="35">
+                <rect class="flag-died" x={left} y="22" width={died.width} height="18" rx="4" />
+                <text class="on-flag" x={left + 7} y="35">
                   {died.text}
                 </text>
               </>

@@ -4,10 +4,17 @@ import { query } from '../state/route';
 
 export const RANGES: readonly [string, string][] = [['15m', 'last 15 min'], ['1h', 'last hour'], ['6h', 'last 6 h'], ['24h', 'last 24 h'], ['7d', 'last 7 d'], ['30d', 'last 30 d']];
 
-const LENGTHS: Record<string, number> = { '15m': 900_000, '1h': 3_600_000, '6h': 21_600_000, '24h': 86_400_000, '7d': 604_800_000, '30d': 2_592_000_000 };
+const LENGTHS: Record<string, number> = { '5m': 300_000, '15m': 900_000, '1h': 3_600_000, '6h': 21_600_000, '24h': 86_400_000, '7d': 604_800_000, '30d': 2_592_000_000 };
+
+const NAMES = ['5m', ...RANGES.map(([name]) => name)];
 
 /** The shortest range that reaches back so far; a day if that is not known. */
-export const rangeFor = (ms: number | null): string => (ms === null ? '24h' : (RANGES.find(([name]) => LENGTHS[name]! >= ms)?.[0] ?? '30d'));
+export const rangeFor = (ms: number | null): string => (ms === null ? '24h' : (NAMES.find((name) => LENGTHS[name]! >= ms) ?? '30d'));
+
+export const isShorter = (range: string, than: string): boolean => LENGTHS[range]! < (LENGTHS[than] ?? 0);
+
+/** The next longer range, up to a day. */
+export const wider = (range: string): string => NAMES[Math.min(NAMES.indexOf(range) + 1, NAMES.indexOf('24h'))]!;
 
 export const FIELDS = ['status', 'workflow', 'version', 'queue', 'worker', 'key', 'parent', 'root', 'attribute', 'q', 'error', 'since', 'until'] as const;
 

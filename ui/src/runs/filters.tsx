@@ -10,7 +10,7 @@ import { current } from '../state/clock';
 import { filter, isSearch, RANGES } from './filter';
 import { Views } from './views';
 
-export function Filters({ changes, counted }: { changes: number; counted: (total: string) => void }) {
+export function Filters({ changes, tell }: { changes: number; tell: (total: string) => void }) {
   const [counts, setCounts] = useState<Counts | null>(null);
   const chosen = new URLSearchParams(filter.value);
   chosen.delete('status');
@@ -21,7 +21,7 @@ export function Filters({ changes, counted }: { changes: number; counted: (total
     ask<Counts>('runs/counts', { query: chosen, signal: controller.signal }).then(
       (found) => {
         setCounts(found);
-        counted(shown(found, STATUSES));
+        tell(shown(found, STATUSES));
       },
       () => undefined,
     );
@@ -29,7 +29,8 @@ export function Filters({ changes, counted }: { changes: number; counted: (total
   }, [text, changes]);
   const statuses = query.value.getAll('status');
   return (
-    <div class="chips">
+    <div class="chips filters">
+      <div class="chips">
       <a class={`chip ${statuses.length ? '' : 'on'}`} href={hrefWith({ status: null })}>
         All {counts && !isSearch.value && shown(counts, STATUSES)}
       </a>
@@ -39,6 +40,8 @@ export function Filters({ changes, counted }: { changes: number; counted: (total
           {status} {counts && !isSearch.value && shown(counts, [status])}
         </a>
       ))}
+      </div>
+      <div class="chips">
       <Chosen />
       <Select name="workflow" load={async () => (await ask<{ workflows: Workflow[] }>('workflows')).workflows.map((one) => one.name)} />
       <Select name="queue" load={async () => (await ask<{ queues: Queue[] }>('queues')).queues.map((one) => one.name)} />
@@ -50,6 +53,7 @@ export function Filters({ changes, counted }: { changes: number; counted: (total
       </select>
       <ErrorText />
       <Views />
+      </div>
     </div>
   );
 }

@@ -5,7 +5,7 @@ import type { Bucket, Histogram as Data, Status } from '../api/types';
 import { current } from '../state/clock';
 import { go, hrefWith, parameter } from '../state/route';
 import { clock, count, local, utc } from '../time';
-import { filter } from './filter';
+import { filter, isShorter, rangeFor, wider } from './filter';
 
 const STACK: readonly Status[] = ['completed', 'cancelled', 'running', 'pending', 'paused', 'failed'];
 const HEIGHT = 54;
@@ -16,17 +16,30 @@ const total = (bucket: Bucket) => STACK.reduce((sum, status) => sum + bucket[sta
 /** `fitting`: the range that holds every run, as far as that is known. */
 export function Histogram({ changes, fitting }: { changes: number; fitting: string }) {
   const [data, setData] = useState<Data | null>(null);
-  const range = parameter('range') || fitting;
+  const [closer, setCloser] = useState('');
+  const range = parameter('range') || closer || fitting;
   const chosen = new URLSearchParams(filter.value);
   chosen.delete('since');
   chosen.delete('until');
-  const text = `${chosen}&${range}`;
+  const asked = chosen.toString();
+  const text = `${asked}&${range}`;
+  useEffect(() => setCloser(''), [asked]);
   useEffect(() => {
     const controller = new AbortController();
     const query = new URLSearchParams(chosen);
     query.set('since', range);
     query.set('buckets', String(BUCKETS));
-    ask<Data>('runs/histogram', { query, signal: controller.signal }).then(setData, () => undefined);
+    ask<Data>('runs/histogram', { query, signal: controller.signal }).then(
+      (found) => {
+        const first = found.buckets.find(total);
+        const fits = first && !parameter('range') ? rangeFor(Date.parse(found.until) - Date.parse(first.at)) : range;
+        const isFull = closer !== '' && first === found.buckets[0];
+        if (isFull) setCloser(wider(closer));
+        else if (isShorter(fits, range)) return setCloser(fits); // everything is in the last corner: look closer
+        setData(found);
+      },
+      () => undefined,
+    );
     return () => controller.abort();
   }, [text, changes]);
   return (

@@ -8,6 +8,8 @@ import { signedOut } from '../api/client';
 
 const PAGE = 500;
 const FIRST = 100;
+/** Milliseconds until a list that missed too much is loaded again. */
+const BETWEEN = 1000;
 /** Runs that a search looks at before it stops without a result. */
 const ASKED_ON = 5000;
 /** Rows kept at most: who looks for older ones narrows the filter. */
@@ -31,6 +33,7 @@ export class LiveList {
   #places = new Map<string, number>();
   #stream: Stream | null = null;
   #controller = new AbortController();
+  #again = 0;
 
   constructor(readonly filter: URLSearchParams) {
     void this.#begin();
@@ -38,6 +41,7 @@ export class LiveList {
 
   close(): void {
     this.#controller.abort();
+    window.clearTimeout(this.#again);
     this.#stream?.close();
   }
 
@@ -125,10 +129,12 @@ export class LiveList {
       this.#seq = seq;
       this.changes.value++;
     } else if (event === 'reset' || (event === 'hello' && (JSON.parse(data) as { seq: string }).seq !== this.#seq)) {
-      // Too much happened, or the stream begins elsewhere than the list ended.
-
-      void this.#first().catch((error) => this.#fail(error));
-      this.changes.value++;
+      // Too much happened, or the stream begins elsewhere than the list ended. A busy store says so again and again.
+      this.#again ||= window.setTimeout(() => {
+        this.#again = 0;
+        this.changes.value++;
+        void this.#first().catch((error) => this.#fail(error));
+      }, event === 'reset' ? BETWEEN : 0);
     } else if (event === 'bye' && (JSON.parse(data) as { reason: string }).reason === 'revoked') {
       this.close();
       signedOut.value = true;

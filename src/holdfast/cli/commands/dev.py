@@ -35,6 +35,8 @@ LOOK = 0.3
 GRACE = 10.0
 """Seconds that steps may keep running before the worker is stopped for a reload."""
 
+WATCHED = (".py", ".yaml", ".yml")
+
 SKIPPED = {"__pycache__", "node_modules", "build", "dist"}
 
 
@@ -55,8 +57,8 @@ def command(
     has_no_page: bool,
     is_json: bool,
 ) -> int:
-    """Run a worker and the page until SIGTERM, SIGHUP or Ctrl-C. Both restart whenever a Python file of the project
-    changes. A second signal does not wait for running steps.
+    """Run a worker and the page until SIGTERM, SIGHUP or Ctrl-C. Both restart whenever a Python file or flow file of
+    the project changes. A second signal does not wait for running steps.
 
     The printed address signs in the first browser that opens it within a minute. Without the packages of the page
     (the extra `dashboard`) there is only the worker.
@@ -89,7 +91,7 @@ def command(
 
 def _watch(worker: Child, page: Page | None, folder: Path, stop: threading.Event) -> None:
     """Both processes, restarted with every change, until they are told to stop: the page ends first."""
-    seen = dict(files(folder))
+    seen, is_told = dict(files(folder)), False
     if page is not None:
         page.start()
     worker.start()
@@ -98,14 +100,17 @@ def _watch(worker: Child, page: Page | None, folder: Path, stop: threading.Event
             now = dict(files(folder))
             if now != seen:
                 changed = sorted(str(path) for path, _ in now.items() ^ seen.items())
-                click.echo(f"{changed[0]} changed: restarting the worker", err=True)
-                seen = now
+                click.echo(f"{changed[0]} changed: restarting", err=True)
+                seen, is_told = now, False
                 worker.ask()
                 if page is not None:  # back at once, however long the worker's steps take
                     page.end()
                     page.start()
                 worker.end()
                 worker.start()
+            elif worker.has_ended and not is_told:
+                click.echo("the worker has ended; it starts again after the next change", err=True)
+                is_told = True
     finally:
         if page is not None:
             page.end()
@@ -130,6 +135,11 @@ class Child:
             words = [sys.executable, "-m", "holdfast", *self._words, *more, "--line", str(line)]
             self._process = subprocess.Popen(words, start_new_session=True, env=env, pass_fds=[line])
         self._is_asked = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it ended by itself."""
+        return self._process is not None and self._process.poll() is not None
 
     def ask(self) -> None:
         """Asks it to stop. A worker would take a second request for impatience."""
@@ -188,11 +198,11 @@ def _has_page() -> bool:
 
 
 def files(folder: Path) -> Iterator[tuple[Path, int]]:
-    """The Python files of a project, with their modification times."""
+    """The Python files, flow files and configuration of a project, with their modification times."""
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".") and name not in SKIPPED]
         for name in names:
-            if name.endswith(".py") or name in {"holdfast.toml", "pyproject.toml"}:
+            if name.endswith(WATCHED) or name in {"holdfast.toml", "pyproject.toml"}:
                 path = Path(place) / name
                 try:
                     yield path, path.stat().st_mtime_ns

@@ -16,6 +16,7 @@ from holdfast.cli.root import HoldfastCommand, run_async
 from holdfast.cli.targets import opened_client
 from holdfast.client.audit import audited
 from holdfast.client.client import Client
+from holdfast.client.inquiry import ask_for_show
 from holdfast.errors import InvalidInput
 
 
@@ -62,8 +63,8 @@ def command(
 async def _ask(
     client: Client, run_id: str, update: Update[Any, Any], value: Any, id: str, timeout: timedelta, out: Output
 ) -> None:
-    run = client.handle(await find_run(client, run_id))
+    row = await find_run(client, run_id)
     audited(client.actor, "update", run_id, update.name)
-    answer = await run.update(update, value, id=id, timeout=timeout)
+    answer = await ask_for_show(client, row, update.name, value, id, timeout, client.spec_of(row))
     whole = {"run": run_id, "update": update.name, "id": id, "answer": answer}
     out.record(whole if out.is_json else answer)
