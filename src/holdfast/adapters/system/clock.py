@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 _LINUX_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
@@ -21,8 +20,9 @@ class SystemClock:
 
     __slots__ = ()
 
-    now: Callable[[], datetime] = staticmethod(partial(datetime.now, UTC))
-    """Wall time in UTC."""
+    def now(self) -> datetime:
+        """Wall time in UTC."""
+        return datetime.now(UTC)
 
     def boot(self) -> tuple[str, float]:
         """The boot id, and the seconds since then, suspend included."""
