@@ -88,6 +88,16 @@ async def export_csv(mail: str) -> BlobRef:
     return await put_blob(f"name,{mail}".encode())
 
 
+@step(input="pieces")
+async def reply(mail: str, conversation: list[str]) -> int:
+    return len(conversation)
+
+
+@workflow
+async def talks(mail: str) -> int:
+    return await reply(mail, [*(f"{number} {LONG}" for number in range(2)), f"I am {mail}", LONG])
+
+
 @workflow
 async def exports(mail: str) -> BlobRef:
     return await export_csv(mail)
@@ -228,6 +238,23 @@ async def test_a_parent_that_adopts_a_redacted_run_is_told(world: World) -> None
             await (await app.start(adopts("c"), id="p")).result("60s")
         again = await app.start(inner(MAIL), id="c")
         assert not again.is_new  # type: ignore[attr-defined]
+
+
+async def test_arguments_in_pieces_are_redacted_whole(world: World) -> None:
+    """Promise: what a piece of large arguments has is taken out like any other value, and the pieces are collected."""
+    async with world.serving(talks, reply) as app:
+        run = await app.start(talks(MAIL), id="r")
+        await run.wait("60s")
+        assert MAIL in await everything(world.store, "r")
+        found = await run.redact("input.mail")
+        assert "steps.reply.input" in found.changed
+        assert MAIL not in await everything(world.store, "r")
+        row = await world.store.get("r")
+        assert row is not None
+        assert (await verify_run(world.store, row)).problems == ()
+        swept = await sweep(world.store, None, grace=timedelta(0))
+        assert swept.collected.blobs > 1
+        assert (await verify_run(world.store, row)).problems == ()
 
 
 async def test_a_stored_blob_is_named(world: World) -> None:
