@@ -211,6 +211,19 @@ async def test_cancel_stops_the_rest(world: World, monkeypatch: pytest.MonkeyPat
         assert set(ledger.begun) == set(range(5))
 
 
+@pytest.mark.spec("stepflow.M13")
+async def test_an_item_that_is_cancelled_by_itself_does_not_fail_its_batch(world: World) -> None:
+    """Promise: the batch completes, and counts the item as cancelled."""
+    async with world.serving(*WORKFLOWS) as app:
+        batch = await app.start_batch(waits, orders(2), concurrency=2)
+        await world.until(lambda: set(ledger.begun) == {0, 1})
+        await (await app.get((await batch.item(0)).run)).cancel("only this one")
+        await (await app.get((await batch.item(1)).run)).signal(go, True)
+        counts = await batch.result("60s")
+        assert (counts.completed, counts.cancelled, counts.failed) == (1, 1, 0)
+        assert await batch.status() is Status.COMPLETED
+
+
 async def test_only_the_items_that_did_not_complete_are_run_again(world: World) -> None:
     """Promise: a retry is a new batch of the failed items, with their indexes and inputs."""
     async with world.serving(*WORKFLOWS) as app:
