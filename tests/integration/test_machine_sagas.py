@@ -295,6 +295,23 @@ async def test_a_dirty_rollback_is_finished_by_a_run_of_its_own(world: World) ->
     assert told == ["refund pay-1", "release B7 of 42"]
 
 
+async def test_a_second_rollback_by_hand_undoes_only_what_the_first_left(world: World) -> None:
+    """Promise: what was undone is not undone again."""
+    told: list[str] = []
+    stuck = {"release", "refund"}
+    machine = stuck_machine(told, stuck)
+    async with world.serving(machine) as app:
+        run = await app.start(machine(Reserve("42")), id="run")
+        assert await run.wait("60s") is Status.FAILED
+        stuck.remove("refund")
+        with pytest.raises(RunFailed, match="stuck"):
+            await (await app.compensate("run")).result("60s")
+        stuck.clear()
+        assert await (await app.compensate("run")).result("60s") == ["Reserve"]
+        assert (await app.compensate("run")).id == "run~undo2"
+    assert told == ["refund pay-1", "release B7 of 42"]
+
+
 @pytest.mark.spec("cano.S4", "cano.S5")
 async def test_a_rollback_by_hand_fails_if_one_state_has_no_undo_any_more(world: World) -> None:
     """Promise: the others are undone, and it names the state that is left."""
