@@ -292,12 +292,14 @@ async def test_following_a_run(world: World) -> None:
         began = world.store.clock.now()
         run = await app.start(work())
         seen: list[tuple[int, int, int, str]] = []
+        values: list[Any] = []
 
         async def follow() -> None:
             async for x in run.follow():
                 assert (x.run, x.root) == (run.id, run.id)
                 assert began <= x.at <= world.store.clock.now()
                 seen.append((x.seq, x.ordinal, x.index, x.type))
+                values.extend([x.data["value"]] if x.type in {"done", "completed"} else [])
 
         task = asyncio.create_task(follow())
         await world.until_parked(run)
@@ -305,6 +307,7 @@ async def test_following_a_run(world: World) -> None:
         assert await run.result("60s") == 8
         await asyncio.wait_for(task, 10)
     assert seen == sorted(seen)
+    assert values == [1, 2, 8]
     kinds = [kind for _, _, _, kind in seen]
     assert kinds[0] == "started"
     assert kinds[-1] == "completed"

@@ -107,6 +107,7 @@ async def _is_put_off(run: Any) -> bool:
     return bool(note) and "arrived" not in note  # before a worker has looked, a message is all there is to say
 
 
+@pytest.mark.spec("stepflow.R9")
 async def test_a_run_of_an_older_definition_whose_component_is_gone_waits_for_one_that_has_it(still: World) -> None:
     await parked(still, still.app(BEFORE, add, times))
     gone = sums("times", version="")
@@ -116,6 +117,9 @@ async def test_a_run_of_an_older_definition_whose_component_is_gone_waits_for_on
         await run.signal(go, 10)
         await still.until(lambda: _is_put_off(run))
         assert "flow sums calls add, which is not registered here" in (await run.view()).note
+        due = (await still.row(run)).available_at
+        assert due is not None
+        assert due > still.clock.now(), "it is not tried again and again"
     async with still.worker(still.app(gone, add, times)):
         await still.advance("10m")
         assert await run.result(timeout="1m") == 15

@@ -22,6 +22,7 @@ async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: Worl
     """Promise: shutdown claims nothing more, journals what is running, begins no further step, releases at once."""
     entered, leave = asyncio.Event(), asyncio.Event()
     ran: list[str] = []
+    attempts: list[int] = []
 
     @step
     async def first() -> str:
@@ -33,6 +34,7 @@ async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: Worl
     @step
     async def second() -> str:
         ran.append("second")
+        attempts.append(current().attempt)
         return "2"
 
     @workflow
@@ -56,6 +58,7 @@ async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: Worl
         assert await run.result("60s") == "12"
         assert await late.result("60s") == "12"
     assert sorted(ran) == ["first", "first", "second", "second"]
+    assert attempts == [1, 1]
     claimed = [x.data for x in await events(run) if x.type == "claimed"]
     assert not claimed[1].get("restarted"), "a step that had not begun is not an attempt cut off"
 

@@ -173,6 +173,7 @@ async def test_priority_orders_a_queue(world: World) -> None:
     "vectorbea.V4",
     "traps.A9",
     "openworkflow.O1b",
+    "stepflow.C6",
 )
 async def test_a_dead_workers_run_is_taken_over(still: World) -> None:
     """Promise: when heartbeats stop, the lease lapses and another worker goes on: completed steps are not run again."""

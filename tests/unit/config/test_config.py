@@ -11,11 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import App
+from holdfast import App, workflow
 from holdfast.config import Configuration, Loaded, load
 from holdfast.config.contradictions import MANAGER_KEYS
 from holdfast.config.keys import keys, shown
 from holdfast.errors import InvalidConfig
+from holdfast.stores import open_store
 
 # As the documentation shows it, every key with a value that is not its default.
 EVERYTHING = """
@@ -326,6 +327,22 @@ async def test_migrations_can_be_left_to_somebody_else(tmp_path: Path) -> None:
 
     with pytest.raises(StoreRefused, match="automatic migration is off"):
         await App(config=found.settings).client()
+
+
+@pytest.mark.spec("stepflow.C3", "stepflow.C6")
+async def test_the_address_says_how_long_runs_are_kept(tmp_path: Path) -> None:
+    """Contract: the memory of one store is not that of the next; a file that is opened again has what was written."""
+
+    @workflow
+    async def order() -> None: ...
+
+    for address, is_kept in (("memory://", False), (f"sqlite:///{tmp_path}/shop.db", True)):
+        store = await open_store(address)
+        await App(store=store, workflows=[order]).start(order(), id="order-1")
+        await store.close()
+        again = await open_store(address)
+        assert (await again.get("order-1") is not None) == is_kept, address
+        await again.close()
 
 
 def test_what_the_guide_shows_is_accepted(tmp_path: Path) -> None:

@@ -276,7 +276,7 @@ class GrantsSuite(Blocking, ABC):
         await grants.acquire("r", "w1", self.ttl)
         assert [(one.worker, one.active) for one in await grants.workers()] == [("w1", 1)]
 
-    @shows("stepflow.L9", "stepflow.R2")
+    @shows("stepflow.L9", "stepflow.L10", "stepflow.R2")
     async def test_a_worker_without_heartbeat_is_not_live(self, grants: Grants) -> None:
         """Contract: after a lease of silence; one that beats meanwhile stays."""
         for worker in ("w1", "w2"):

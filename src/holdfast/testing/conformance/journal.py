@@ -276,7 +276,7 @@ class JournalSuite(Suite):
 
     # -- what becomes visible with a turn ------------------------------------------------------------------------------
 
-    @shows("stem.S7", "stepflow.M7")
+    @shows("stem.S7", "stepflow.M7", "traps.B10")
     async def test_a_turn_carries_its_projection(self, world: World) -> None:
         """Contract: after every commit the row equals the fold of the journal."""
         holder = await world.held_run("r", deadline=world.clock.now() + seconds(3600), attributes={"shop": "7"})
@@ -284,12 +284,14 @@ class JournalSuite(Suite):
             [STEP],
             [e.StepCompleted(key="charge")],
             [e.SleepStarted(key="s", until=world.clock.now())],
+            [e.Continued(workflow="parcel", version="7")],
             [DONE],
         ):
             world.clock.advance(1)
             await holder.commits(*events)
             await world.verify()
         row = await world.get("r")
+        assert (row.workflow, row.version) == ("parcel", "7")
         assert (row.status, row.doing, row.ended_at) == (Status.COMPLETED, b"", world.clock.now())
         assert row.started_at == row.created_at + seconds(1)
 

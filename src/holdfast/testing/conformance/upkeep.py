@@ -350,6 +350,7 @@ class UpkeepSuite(Suite):
         assert (await world.store.collect(GRACE)).names == (hash_of(left),)
         assert await world.store.get_blob(NAME) == BIG
 
+    @shows("stepflow.B2", "stepflow.B5")
     async def test_a_blob_says_what_it_is_for(self, world: World) -> None:
         """Contract: its kind is the one it was first stored with; an unknown blob has none."""
         name = await world.store.put_blob(b"definition", kind="definition")
