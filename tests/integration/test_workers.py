@@ -171,6 +171,7 @@ async def test_priority_orders_a_queue(world: World) -> None:
     "vectorbea.V1",
     "vectorbea.V2",
     "vectorbea.V4",
+    "vectorbea.V5",
     "traps.A9",
     "openworkflow.O1b",
 )
