@@ -23,7 +23,7 @@ EXERCISED = {
     "delete", "retry", "workers", "doctor", "lint", "verify", "config", "migrate", "completion",  # a day in the life
     "version",  # a day in the life
     "batch", "manifest", "flow", "export", "import", "compensate", "gc", "compact", "space", "messages",  # the rest
-    "schedules",  # the rest
+    "schedules", "redact",  # the rest
     "queues", "limits", "read", "update",  # a desk
     "tokens", "dashboard",  # the rest, and test_http_server.py
     "demo", "dev",  # test_demo.py, test_cli_dev.py
@@ -111,8 +111,9 @@ FLOW = {
 
 
 def test_the_rest_of_the_commands(project: Place) -> None:
-    """Promise: batch, manifest, flow, export, import, compensate, gc, compact, space, messages and schedules work, each
-    as a process; with the day in the life, the desk, `demo` and `dev` (in tests of their own) that is every command."""
+    """Promise: batch, manifest, flow, export, import, compensate, redact, gc, compact, space, messages and schedules
+    work, each as a process; with the day in the life, the desk, `demo` and `dev` (in tests of their own) that is every
+    command."""
     (project.folder / "quick.py").write_text(QUICK)
     (project.folder / "in.jsonl").write_text('{"number": 4}\n')
     project.run("batch", "quick:app", "double", "--inputs", "in.jsonl", "--out", "out.jsonl").check_returncode()
@@ -125,6 +126,8 @@ def test_the_rest_of_the_commands(project: Place) -> None:
     project.ok("start", "fulfil", ORDER.format(id="a"), "--id", "a")
     refused = project.run("compensate", "a")
     assert (refused.returncode, "Traceback" in refused.stderr) == (1, False), refused.stderr
+    refused = project.run("redact", "a", "input", "--yes")
+    assert (refused.returncode, "holdfast cancel a" in refused.stderr) == (1, True), refused.stderr
     refused = project.run("messages", "drop", "a", "1")
     assert (refused.returncode, "no message 1 waits" in refused.stderr) == (1, True), refused.stderr
     refused = project.run("schedules", "pause", "nightly")

@@ -288,9 +288,13 @@ def test_a_refused_turn_that_leaves_a_message_is_found_out() -> None:
 
 
 def test_a_worker_that_begins_what_kills_it_for_ever_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is quarantined, however often it was claimed."""
+    """Nobody is quarantined, however often it was claimed. Chance decides how often the killer kills before its step is
+    done."""
     monkeypatch.setattr(engine, "is_convicted", _never_convicted)
-    assert first_problem(MemoryStore, first=10).startswith("L5")
+    scenario = Scenario(workers=1, slots=100, runs=[RunPlan("killer", [["poison", "p"]])])
+    worlds = (World(seed, scenario=scenario, faults=[], dusk=5) for seed in range(40))
+    problems = next((found for world in worlds if (found := world.run().problems)), [""])
+    assert problems[0].startswith("L5")
 
 
 def test_a_worker_that_blames_everybody_aboard_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,8 @@ export function factOf(event: JournalEvent): [string, string, string] {
       return ['takes over what was done', '', `${((data['facts'] as unknown[] | undefined) ?? []).length} facts`];
     case 'continued':
       return ['continues anew as', text(data, 'workflow'), text(data, 'version') && `v${text(data, 'version')}`];
+    case 'redacted':
+      return ['redacted', list(data, 'paths'), text(data, 'actor') && `by ${text(data, 'actor')}`];
     case 'compacted':
       return ['compacted', '', `${text(data, 'rows')} rows`];
     case 'kept':
