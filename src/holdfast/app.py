@@ -348,7 +348,9 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         return await compensate(await self.client(), id)
 
     async def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
-        """Sends to every run waiting on the topic now; returns the ids of those it woke."""
+        """Sends to every run waiting on the topic now; returns the ids of those it woke. The same value with the same
+        `id` counts once for each wait; another value under the id of a message that a run still waits with raises
+        `Conflict`."""
         return await (await self.client()).publish(topic, value, id=id)
 
     async def waiting(self, topic: Channel[Any]) -> list[str]:

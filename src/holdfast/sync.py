@@ -376,7 +376,9 @@ class App(BlockingQuestions, BlockingQueues):
         return ScheduleHandle(self._portal.call(got), self._portal)
 
     def publish(self, topic: Channel[T], value: T, *, id: str | None = None) -> list[str]:
-        """Sends to every run waiting on the topic now; returns the ids of those it woke."""
+        """Sends to every run waiting on the topic now; returns the ids of those it woke. The same value with the same
+        `id` counts once for each wait; another value under the id of a message that a run still waits with raises
+        `Conflict`."""
         return self._portal.call(self.app.publish(topic, value, id=id))
 
     def waiting(self, topic: Channel[Any]) -> list[str]:

@@ -21,8 +21,10 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.adapters.memory.turns import commit_turn
 from holdfast.authoring.script.script_program import ScriptProgram
+from holdfast.core import commands
 from holdfast.core import events as e
 from holdfast.core import schedule as slot_rules
+from holdfast.core.pieces import cut
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.suspicion import NONE, Suspicion
@@ -31,10 +33,12 @@ from holdfast.ports.journal import Commit, Committed, Fenced, Verdict
 from holdfast.ports.leases import ClaimRequest, Claims
 from holdfast.ports.schedules import Move, Moving
 from holdfast.turn import park, rules
+from holdfast.turn.draft import Draft
 from holdfast.turn.inputs import Opened
 from holdfast.turn.machine import Machine
 from holdfast.turn.park import next_wake
 from holdfast.turn.rules import taken_up
+from holdfast.turn.stored_pieces import StoredPieces
 from tests.lab.sim.campaign import compared
 from tests.lab.sim.crash_points import CANONICAL, crash_points, try_all
 from tests.lab.sim.faults import Fault
@@ -352,6 +356,19 @@ def test_a_second_cancel_that_interrupts_the_clean_up_is_found_out(monkeypatch: 
     assert first_problem(MemoryStore, first=46).startswith("S17")
 
 
+@pytest.mark.parametrize("fault", ["left out", "in another order"])
+def test_arguments_that_their_pieces_do_not_make_are_found_out(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker takes pieces for stored that are not, or names them in a wrong order."""
+    if fault == "left out":
+        monkeypatch.setattr(StoredPieces, "leave_out", _without_last)
+    else:
+        monkeypatch.setattr(commands, "cut", lambda args: reversed(list(cut(args))))
+    scenario = Scenario(workers=1, slots=100, runs=[RunPlan("talk", [["converse", "a", 3, 200, 0]])])
+    problems = World(1, scenario=scenario, faults=[]).run().problems
+    assert problems[0].startswith("S18: run talk"), problems
+    assert "piece" in problems[0]
+
+
 def test_a_failing_seed_is_shrunk() -> None:
     """Promise: what is kept of a failing seed are the faults that matter."""
     results = (World(seed, open_store=Unfenced).run() for seed in range(29, 1000))
@@ -389,6 +406,12 @@ def _left_out(turn: object, slot: datetime) -> None:
 
 def _without_suspects(before: Suspicion, claims: int, added: int) -> Suspicion:
     return NONE
+
+
+def _without_last(stored: StoredPieces, draft: Draft) -> None:
+    for event in draft.outputs:
+        if isinstance(event, e.StepScheduled) and event.pieces:
+            draft.blobs.pop(event.pieces[-1], None)
 
 
 def _never(run: Run, program: Program) -> datetime | None:

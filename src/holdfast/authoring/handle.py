@@ -159,7 +159,8 @@ class Run(ABC, Generic[R_co]):
     async def signal(
         self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None
     ) -> None:
-        """Sends a signal: accepted durably, delivered exactly once. Signals with the same `id` count once.
+        """Sends a signal: accepted durably, delivered exactly once. The same signal with the same `id` counts once;
+        another signal or value under that id raises `Conflict`.
         `connection`: joins your open transaction, as for `App.start`: the run gets it when you commit."""
 
     @abstractmethod

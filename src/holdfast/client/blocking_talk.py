@@ -31,7 +31,8 @@ class RunTalk(Generic[R_co]):
     _call: Caller
 
     def signal(self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None) -> None:
-        """Sends a signal: durable when this returns, delivered exactly once. `connection`: in your open transaction."""
+        """Sends a signal: durable when this returns, delivered exactly once. Another signal or value under an `id` that
+        was used raises `Conflict`. `connection`: in your open transaction."""
         self._call(self._run.signal(channel, value, id=id, connection=blocking_connection(connection)))
 
     def update(self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None) -> A:

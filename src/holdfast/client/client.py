@@ -23,6 +23,7 @@ from holdfast.client.feed import Feeds
 from holdfast.client.hidden_values import HiddenValues
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
+from holdfast.client.repeated_message import check_repeat
 from holdfast.client.run_errors import check_error, find_errors, hiding_of, read_errors, without_hidden
 from holdfast.client.signal_message import deliver, with_signal
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
@@ -284,7 +285,10 @@ class Client:
         event = e.TopicReceived(
             key="", message=message, name=topic.name, sender=who, value=raw, blob=blob, refs=refs, trace=trace
         )
-        return list(await self.store.publish(publication(topic.name, message, event, blobs=tuple(blobs.items()))))
+        sent = publication(topic.name, message, event, blobs=tuple(blobs.items()))
+        if id is not None:
+            check_repeat(await self.store.published(topic.name, id), id, sent.body, f"topic {topic.name}")
+        return list(await self.store.publish(sent))
 
     async def watching(self, topic: Channel[Any]) -> list[str]:
         """Ids of the runs waiting on the topic now."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 import msgspec
 
 from holdfast.authoring.script.channels import Channel
+from holdfast.client.repeated_message import check_repeat
 from holdfast.client.start_options import StartOptions
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
@@ -80,8 +81,10 @@ async def deliver(client: Access, message: Message, what: str, connection: objec
     """Puts a message into the inbox of its run, in the caller's transaction if there is one."""
     store, run = client.store, message.run
     match await (store.send(message) if connection is None else store.send_within(connection, message)):
-        case Accepted():
+        case Accepted(is_repeat=False):
             return
+        case Accepted():
+            check_repeat(await store.sent(run, message.id), message.id, message.body, what)
         case Ended(status=status):
             text = f"run {run} has {status.value}: {what} was refused"
             raise RunFinished(text, run_id=run, status=status.value)

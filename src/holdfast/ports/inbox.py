@@ -81,6 +81,12 @@ def publication(
     return Publication(topic=topic, id=id, body=body, blobs=blobs, references=references)
 
 
+def kept_message(run: str, id: str, kind: Kind, body: bytes, checksum: bytes) -> Message | None:
+    """A message as it is stored; None if its body was removed or is damaged. Who resends it must not fail for that."""
+    found = Message(run=run, id=id, kind=kind, body=body)
+    return found if body and checksum in (b"", found.checksum) else None
+
+
 class Unconsumed(msgspec.Struct, frozen=True, gc=False):
     """A message in the inbox as it is stored. Numbers have no gaps and follow the order of arrival. The reader checks
     the checksum (empty: the message is older than checksums)."""
@@ -141,6 +147,16 @@ class Inbox(Protocol):
 
         The body is stored with the watcher's key filled in (`TopicReceived.key`), and the checksum is of that.
         """
+        ...
+
+    async def sent(self, run: str, id: str) -> Message | None:
+        """The message that this run was sent under this id, also when a turn has taken it in. None if there is none, or
+        it is no longer kept (`kept_message`): compaction removes bodies. Without blobs and references."""
+        ...
+
+    async def published(self, topic: str, id: str) -> Message | None:
+        """What a run that waits on the topic now was sent under this id of a publication; one of them if it is several.
+        None as for `sent`."""
         ...
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:

@@ -25,6 +25,7 @@ from holdfast.errors import BlobNotFound, HoldfastError, RunFinished, RunNotFoun
 from holdfast.ports.runs import RunRow
 from holdfast.turn.replay import Replay, Replayed
 from holdfast.turn.source import load, supply
+from tests.lab.sim.conversations import wrong_calls
 from tests.lab.sim.inquirers import Inquirers
 from tests.lab.sim.items import verify_items
 from tests.lab.sim.loop import HEART
@@ -198,6 +199,9 @@ class Clients:
                 wrong("S1", name, "a row has changed")
             if row.next_ordinal != known.fold.ordinal + 1:
                 wrong("S1", name, f"{row.next_ordinal - 1} rows, of which {known.fold.ordinal} were seen to be written")
+            for each in stored:
+                for problem in await wrong_calls(world.store, each):
+                    wrong("S18", name, f"in the end, {problem}")
             finding = await verify_run(world.store, row)
             if finding.problem:
                 wrong("S6", name, finding.problem)

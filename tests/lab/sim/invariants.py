@@ -22,7 +22,8 @@ S16                    after every row; at every claim: whoever had the run gave
 S17                    after every row: children that are to end with the run, and clean-ups
 C7                     at every move of a schedule: each slot that is passed has one fate, no run twice, early or beside
                        another; in the end: no slot is left (`slots`)
-S18                    after every row that names a blob, and every collection
+S18                    after every row that names a blob, and every collection; arguments in pieces, put together, are
+                       what the workflow passed: after the row of the call, and in the end (`conversations`)
 S21                    every fortieth seed, on SQLite too (`campaign`)
 L1 L2 L3 L8 L12        once the faults have stopped, every quarter of a second (`liveness`)
 L4                     as L1 in the seeds without hints, or with lossy ones

@@ -35,6 +35,8 @@ CONSTRUCTS = (
     "cancelled twice",
     "round given",
     "body left by an end",
+    "call in pieces",
+    "piece stored before",
 )
 
 
@@ -52,8 +54,11 @@ def met_in(run: Run, turn: Turn) -> Iterator[str]:
                     yield "child of an earlier life cancelled"
             case e.SendSettled():
                 yield "signal awaited and delivered" if event.status == "delivered" else "signal told as lost"
-            case e.StepScheduled() if event.undoes:
-                yield "step undone"
+            case e.StepScheduled():
+                if event.undoes:
+                    yield "step undone"
+                if event.pieces:
+                    yield "call in pieces"
             case e.StepFailed() if event.failure.type == "TimeoutError":
                 yield "step timed out"
             case e.StepCompleted() if run.cancel is not None:

@@ -158,6 +158,7 @@ def draw(rng: random.Random) -> Scenario:
     _draw_limits(rng, scenario)
     _draw_batches(rng, scenario)
     _draw_openings(rng, scenario)
+    _draw_conversations(rng, scenario)
     return scenario
 
 
@@ -223,6 +224,15 @@ def _draw_openings(rng: random.Random, scenario: Scenario) -> None:
     for run in scenario.runs:
         if run.signals and not run.items and rng.random() < 0.4:
             run.is_opened, run.signals = True, run.signals[1:]
+
+
+def _draw_conversations(rng: random.Random, scenario: Scenario) -> None:
+    """Who has a step with a list that grows. Drawn last, as above."""
+    for number, run in enumerate(scenario.runs):
+        if run.plan and not run.items and rng.random() < 0.15:
+            how = [rng.choice((2, 3, 5, 8)), rng.choice((20, 60, 200, 600)), rng.choice((0, 0, 0, 1))]
+            node = ["converse", f"{number}.said", *how]
+            run.plan.insert(rng.randint(0, 1), ["saga", node] if rng.random() < 0.3 else node)
 
 
 def draw_run(rng: random.Random, number: int, verbs: list[str]) -> RunPlan:
@@ -352,7 +362,7 @@ def model(node: Node, numbers: Any) -> Any:
     """What one node gives; `numbers` are the signals, None if nobody knows who gets which."""
     verb, rest = node[0], node[1:]
     match verb:
-        case "step" | "big" | "poison" | "tell":
+        case "step" | "big" | "poison" | "tell" | "converse":
             return rest[0]
         case "sequence" | "parallel" | "group" | "child":
             return [model(each, numbers) for each in rest]

@@ -22,6 +22,7 @@ from holdfast.ports.schedules import Move, Moved, Moving
 from holdfast.ports.store import Store
 from holdfast.ports.upkeep import Collected, Removed
 from tests.lab.sim import receipts
+from tests.lab.sim.conversations import stored_before, wrong_calls
 from tests.lab.sim.holding import (
     Holding,
     Traces,
@@ -236,6 +237,9 @@ class Watch:
         for blob in commit.blobs:
             if await self._store.blob_kind(blob) is None:
                 self.wrong("S18", row.run, f"row {row.ordinal} names blob {blob[:8]}, which is not there")
+        self.met["piece stored before"] += stored_before(row, commit.blobs)
+        for problem in await wrong_calls(self._store, row):
+            self.wrong("S18", row.run, problem)
 
     async def _row(self, name: str) -> RunRow:
         row = await self._store.get(name)

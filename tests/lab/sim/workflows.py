@@ -39,6 +39,7 @@ from holdfast import (
     workflow,
 )
 from holdfast.authoring.batch.batch_plan import Order
+from tests.lab.sim.conversations import line, lines
 from tests.lab.sim.parcels import parcels
 from tests.lab.sim.stage import FEW, STAGE
 
@@ -172,6 +173,24 @@ async def tell(label: str, count: int, milliseconds: int, fails: int) -> str:
             if number % 7 == 3:
                 await whisper.flush()
         return label
+
+
+@step(input="pieces", retry=FEW)
+async def reply(label: str, turn: int, size: int, fails: int, said: list[str]) -> str:
+    """Is given all that was said, and says whether that is so; its first attempts may fail."""
+    async with STAGE.body() as attempt:
+        await asyncio.sleep(0.001)
+        if attempt <= fails:
+            raise ValueError(f"attempt {attempt}")
+        return "heard" if said == lines(label, turn, size) else f"heard {said!r:.200}"
+
+
+@reply.undo
+async def unsay(result: str, label: str, turn: int, size: int, fails: int, said: list[str]) -> None:
+    """Is given the same."""
+    async with STAGE.body():
+        if said != lines(label, turn, size):
+            raise Permanent(f"heard {said!r:.200}")
 
 
 @step(retry=FEW, limits=[NARROW.by("key"), PACE])
@@ -327,8 +346,21 @@ async def play_in_time(verb: str, rest: list[Any]) -> Any:
         case "tell":
             whisper.send(f"{rest[0]} begins")
             return await tell(*rest)
+        case "converse":
+            return await converse(*rest)
         case _:
             raise AssertionError(verb)
+
+
+async def converse(label: str, turns: int, size: int, fails: int) -> str:
+    """Calls of a step with a list that grows."""
+    said: list[str] = []
+    for turn in range(1, turns + 1):
+        said.append(line(label, turn, size))
+        heard = await reply(label, turn, size, fails, list(said))
+        if heard != "heard":
+            return heard
+    return label
 
 
 async def play_batch(patience: int, concurrency: int, order: Order, *items: list[Any]) -> Any:

@@ -30,6 +30,7 @@ from holdfast.worker.worker_options import WorkerOptions
 from tests.lab.sim import faults as drawing
 from tests.lab.sim import scenario as casting
 from tests.lab.sim.clients import Clients
+from tests.lab.sim.conversations import CUT
 from tests.lab.sim.faults import Fault, Where
 from tests.lab.sim.grants import LyingGrants
 from tests.lab.sim.knocks import Knocks
@@ -428,6 +429,8 @@ def _chance(rng: random.Random) -> Generator[None]:
             patch("holdfast.adapters.memory.leases.process_mark", _no_mark),
             patch("holdfast.schedules.due.TTL", DUTY),
             patch("holdfast.authoring.batch.batch_inputs.CHUNK_ITEMS", 2),
+            patch("holdfast.core.pieces.SMALLEST", CUT),
+            patch("holdfast.core.commands.SMALLEST", CUT),
         ):
             yield
     finally:

@@ -126,6 +126,22 @@ def test_a_signal_reaches_its_run(cli: Cli) -> None:
     assert "has completed" in cli("signal", "r", "approved", "true").error
 
 
+def test_an_id_is_for_one_message(cli: Cli) -> None:
+    """Promise: the same signal or publication again is a repeat; another value under its id is refused with code 1,
+    and the sentence says what next."""
+    cli.start("approval", "name=x", "--id", "r")
+    for _ in range(2):
+        cli.ok("signal", "r", "approved", "true", "--id", "m1")
+    refused = cli("signal", "r", "approved", "false", "--id", "m1")
+    assert (refused.code, "id 'm1' was used for signal approved with another value" in refused.error) == (1, True)
+    assert "Use a different id" in refused.error
+    cli.start("payment", "--id", "p")
+    cli.until_waiting("p", "topic paid")
+    assert cli.ok("publish", "paid", '"one"', "--id", "m2") == "p\n"
+    refused = cli("publish", "paid", '"two"', "--id", "m2")
+    assert (refused.code, "id 'm2' was used for topic paid with another value" in refused.error) == (1, True)
+
+
 def test_a_signal_that_is_sent_before_the_run_waits_is_compared_with_the_code(cli: Cli) -> None:
     """Promise: the name of a signal that the code names is not doubted, and a similar one is, before a worker came."""
     cli.start("approval", "name=x", "--id", "r")

@@ -114,6 +114,29 @@ async def test_a_start_brings_its_signal(api: Api) -> None:
     assert (await api.ask("GET", "/api/v1/runs/never")).status_code == 404
 
 
+async def test_an_id_is_for_one_message(api: Api) -> None:
+    """Promise: another value under the id of a signal, an approval or a start's signal is a 409 that says what next;
+    the document knows it."""
+    await started(api, "approval", "r", name="x")
+    await api.post("runs/r/pause", {})
+    sent = {"name": "approved", "value": True, "id": "m1"}
+    for _ in range(2):
+        await api.post("runs/r/signal", sent)
+    start = {"workflow": "approval", "input": {"name": "x"}, "id": "r"}
+    document = (await api.get("openapi.json"))["paths"]
+    for path, route, body in (
+        ("runs/r/signal", "runs/{id}/signal", {**sent, "value": False}),
+        ("runs/r/approve", "runs/{id}/approve", {"name": "approved", "approved": False, "id": "m1"}),
+        ("runs", "runs", {**start, "signal": {**sent, "value": False}}),
+    ):
+        answer = await api.ask("POST", f"/api/v1/{path}", body)
+        assert (answer.status_code, answer.json()["error"]) == (409, "Conflict"), answer.text
+        assert "id 'm1' was used for signal approved with another value" in answer.json()["detail"]
+        assert "Use a different id" in answer.json()["detail"]
+        assert "409" in document[f"/api/v1/{route}"]["post"]["responses"]
+    assert [message["value"] for message in (await api.get("runs/r/messages"))["messages"]] == ["true"]
+
+
 async def test_lists_are_filtered_and_paged(api: Api) -> None:
     """Promise: each filter of the command line, time ranges and words; cursors go through all of it once."""
     for number in range(7):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from holdfast.adapters.memory import answers, blobs, gate
-from holdfast.adapters.memory.tables import Letter
+from holdfast.adapters.memory.tables import Letter, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
-from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication, kept_message
 from holdfast.ports.runs import RunRow
 
 
@@ -39,6 +39,14 @@ def put(transaction: Transaction, run: RunRow, message: Message) -> None:
     transaction.tables.inbox[run.no][message.id] = Letter(no, message.id, message.kind, message.body, message.checksum)
     blobs.keep_blobs(transaction, message.blobs)
     blobs.refer(transaction, run.no, ("message", no), message.references)
+
+
+def sent(tables: Tables, no: int, id: str) -> Message | None:
+    """What that run was sent under that id."""
+    letter = tables.inbox.get(no, {}).get(id)
+    if letter is None:
+        return None
+    return kept_message(tables.runs[no].id, id, letter.kind, letter.body, letter.checksum)
 
 
 def tell_sender(transaction: Transaction, no: int, message: Message, refused: Ended | Missing) -> None:

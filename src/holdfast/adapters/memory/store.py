@@ -184,6 +184,18 @@ class MemoryStore(Leasing, Keeping, Looking, Examined, Queued, Scheduled, Limiti
         with self._writing() as write:
             return messages.publish(write, publication)
 
+    async def sent(self, run: str, id: str) -> Message | None:
+        """See `ports.inbox`."""
+        with self._lock:
+            return messages.sent(self._tables, self._tables.numbers.get(run, 0), id)
+
+    async def published(self, topic: str, id: str) -> Message | None:
+        """See `ports.inbox`."""
+        with self._lock:
+            watching = self._tables.watching(topic)
+            found = (messages.sent(self._tables, watch.no, f"{id}/{watch.key}") for watch in watching)
+            return next((each for each in found if each is not None), None)
+
     async def watchers(self, topic: str) -> Sequence[Watcher]:
         """See `ports.inbox`; oldest first."""
         with self._lock:

@@ -175,6 +175,17 @@ EXPOSURES = """
 SELECT name, value, blob, checksum FROM {s}.runs JOIN {s}.exposed ON exposed.run = runs.no
 WHERE id = %b::text ORDER BY name
 """
+# sent, published: what a run, or a run that waits on a topic, was sent under an id, as long as its body is kept. By the
+# index of `inbox` by sender.
+SENT = """
+SELECT runs.id, inbox.id, kind, body, checksum FROM {s}.runs JOIN {s}.inbox ON inbox.run = runs.no
+WHERE runs.id = %b::text AND inbox.id = %b::text
+"""
+PUBLISHED = """
+SELECT runs.id, inbox.id, kind, body, checksum FROM {s}.watchers JOIN {s}.runs ON runs.no = watchers.run
+JOIN {s}.inbox ON inbox.run = watchers.run AND inbox.id = %b::text || '/' || watchers.key
+WHERE watchers.topic = %b::text AND body <> ''::bytea LIMIT 1
+"""
 WATCHERS = """
 SELECT runs.id, watchers.key, watchers.since FROM {s}.watchers JOIN {s}.runs ON runs.no = watchers.run
 WHERE watchers.topic = %b::text ORDER BY watchers.no

@@ -42,7 +42,7 @@ from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.ports.clock import Clock
 from holdfast.ports.condition import Schema
-from holdfast.ports.inbox import Accepted, Delivery, Message, Publication, Unconsumed, Watcher
+from holdfast.ports.inbox import Accepted, Delivery, Message, Publication, Unconsumed, Watcher, kept_message
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict
 from holdfast.ports.limits import PlaceMove
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
@@ -272,6 +272,14 @@ class PostgresStore(Leasing, Keeping, Looking, Examined, Queued, Scheduled, Limi
         ((reached, woken),) = await self._rows(sql.PUBLISH, self._moments.wall(), sent)
         self._tell(woken)
         return reached
+
+    async def sent(self, run: str, id: str) -> Message | None:
+        """See `ports.inbox`."""
+        return next((kept_message(*row) for row in await self._rows(sql.SENT, run, id)), None)
+
+    async def published(self, topic: str, id: str) -> Message | None:
+        """See `ports.inbox`."""
+        return next((kept_message(*row) for row in await self._rows(sql.PUBLISHED, id, topic)), None)
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:
         """See `ports.inbox`; oldest first."""

@@ -15,6 +15,18 @@ from holdfast.ports.journal import Commit
 CALLS = frozenset({"cancel", "pause"})
 """Kinds of messages that a run at the gate of its queue gets at once."""
 
+# sent: what a run was sent under an id, as long as its body is kept. By `inbox_by_sender`.
+SENT = """
+SELECT runs.id, inbox.id, kind, body, checksum FROM runs JOIN inbox ON inbox.run = runs.no
+WHERE runs.id = ? AND inbox.id = ?
+"""
+# published: what one of the watchers was sent under the id of a publication. By `inbox_by_sender`, for each watcher.
+PUBLISHED = """
+SELECT runs.id, inbox.id, kind, body, checksum FROM watchers JOIN runs ON runs.no = watchers.run
+JOIN inbox ON inbox.run = watchers.run AND inbox.id = ?2 || '/' || watchers.key
+WHERE watchers.topic = ?1 AND body <> x'' LIMIT 1
+"""
+
 
 def send(transaction: Transaction, message: Message) -> Delivery:
     """Stores the message under the run's next number and wakes the run. Sending the same id again changes nothing."""

@@ -39,7 +39,7 @@ from holdfast.core.instants import nearest_instant
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
 from holdfast.ports.clock import Clock
-from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher
+from holdfast.ports.inbox import Delivery, Message, Publication, Unconsumed, Watcher, kept_message
 from holdfast.ports.journal import Answer, Commit, Tree, Verdict, answered
 from holdfast.ports.runs import Creation, Filter, Made, NewRun, Page, RunRow
 from holdfast.ports.telemetry import Tell
@@ -200,6 +200,14 @@ class SqliteStore(Leasing, Keeping, Looking, Examined, Queued, Scheduled, Limiti
     async def publish(self, publication: Publication) -> Sequence[str]:
         """See `ports.inbox`."""
         return await self._write(lambda transaction: messages.publish(transaction, publication), is_large=True)
+
+    async def sent(self, run: str, id: str) -> Message | None:
+        """See `ports.inbox`."""
+        return next((kept_message(*row) for row in self._rows(messages.SENT, run, id)), None)
+
+    async def published(self, topic: str, id: str) -> Message | None:
+        """See `ports.inbox`."""
+        return next((kept_message(*row) for row in self._rows(messages.PUBLISHED, topic, id)), None)
 
     async def watchers(self, topic: str) -> Sequence[Watcher]:
         """See `ports.inbox`; oldest first."""

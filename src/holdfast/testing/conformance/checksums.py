@@ -89,7 +89,8 @@ class ChecksumsSuite(Suite):
         assert all(x.checksum == shown_checksum("r", x.name, x.value, x.blob) for x in shown)
 
     async def test_messages_that_lost_their_bodies_still_hold(self, world: World) -> None:
-        """Contract: compaction empties consumed messages; the checksums still cover their ids."""
+        """Contract: compaction empties consumed messages, so what they said cannot be told; the checksums still cover
+        their ids."""
         holder = await world.held_run("r")
         await world.store.send(signal("r", "m1"))
         event = e.SignalReceived(message="m1", name="go", value=msgspec.Raw(b"1"))
@@ -97,6 +98,7 @@ class ChecksumsSuite(Suite):
         await world.store.send(signal("r", "m2"))
         await holder.commits()
         await world.compact(holder.no, await stand_in_for(world, "r", 2))
+        assert await world.store.sent("r", "m1") is None
         kept = (await contents(world, "r")).messages
         assert [(x.no, x.id, x.consumed, bool(x.body)) for x in kept] == [(1, "m1", 2, False), (2, "m2", 0, True)]
         assert all(x.checksum == message_checksum("r", x.id, x.kind, x.body) for x in kept)

@@ -93,6 +93,22 @@ class InboxSuite(Suite):
         await holder.commits(DONE, inbox_seen=message.no)
         assert await world.store.send(signal("r", "m1")) == Accepted(is_repeat=True)
 
+    async def test_what_was_sent_under_an_id_is_told(self, world: World) -> None:
+        """Contract: as it was sent, read or not, so that a repeat can be compared; of that run and id alone."""
+        holder = await world.held_run("r")
+        await world.make("s")
+        await world.store.send(signal("r", "m1"))
+        await world.store.send(signal("r", "m2", "other", b'"x"'))
+        (first, second) = await world.unread("r")
+        expected = Message(run="r", id="m1", kind="signal", body=first.body)
+        assert await world.store.sent("r", "m1") == expected
+        assert await world.store.sent("r", "m2") == Message(run="r", id="m2", kind="signal", body=second.body)
+        for run, message in (("r", "m3"), ("s", "m1"), ("nobody", "m1")):
+            assert await world.store.sent(run, message) is None
+        await world.store.send(signal("r", "m1", "other", b"2"))
+        await holder.commits(DONE, inbox_seen=second.no, is_consuming=True)
+        assert await world.store.sent("r", "m1") == expected
+
     async def test_a_run_that_is_not_there_takes_no_message(self, world: World) -> None:
         """Contract: Missing, and nothing is kept for a run of that id made later."""
         assert await world.store.send(signal("r", "m1")) == Missing()
@@ -258,6 +274,22 @@ class InboxSuite(Suite):
         assert len(await world.unread("b")) == 1
         await world.store.publish(publication("news", "p2"))
         assert [event_of(message).message for message in await world.unread("a")] == ["p1", "p2"]
+
+    async def test_what_was_published_under_an_id_is_told(self, world: World) -> None:
+        """Contract: what one of the runs that wait on the topic was sent; another topic or id has nothing, nor has a
+        wait that has ended."""
+        await watching(world, "a", ("weather", "k1"))
+        await watching(world, "b", ("news", "k2"))
+        await world.store.publish(publication("news", "p1"))
+        await watching(world, "c", ("news", "k3"))
+        (message,) = await world.unread("b")
+        expected = Message(run="b", id="p1/k2", kind="topic", body=message.body)
+        assert await world.store.published("news", "p1") == expected
+        for topic, name in (("news", "p"), ("news", "p2"), ("weather", "p1"), ("sports", "p1")):
+            assert await world.store.published(topic, name) is None
+        holder = await world.holder("b")
+        await holder.commits(unwatch=("k2",), inbox_seen=message.no, is_consuming=True)
+        assert await world.store.published("news", "p1") is None
 
     async def test_two_waits_of_one_run_both_get_the_publication(self, world: World) -> None:
         """Contract: a watcher is a wait, not a run: each key has its message; the run is named once."""

@@ -234,7 +234,8 @@ async def test_a_commit_still_on_its_way_is_waited_for(server: Server) -> None:
             wrote = reader.execute("SELECT xmin::text, seq FROM onitsway.events WHERE ordinal = 2").fetchall()
         assert isinstance(verdict, Committed)
         assert wrote == [(first, verdict.seq)]
-        assert (proxy.cut, next(sent)) == (1, 4)  # twice the plain statement, then the function says what became of it
+        assert proxy.cut == 1
+        assert next(sent) > 2  # it was sent again: by the plain statement, by the function, or both
         assert (await world.get("r")).next_ordinal == 3
         await world.verify()
         await world.store.close()

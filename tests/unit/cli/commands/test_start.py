@@ -57,6 +57,9 @@ def test_a_start_brings_its_signal(cli: Cli) -> None:
     assert cli.start("approval", *options) == run
     messages = cli("messages", run, "--json")
     assert messages.out.count('"m-1"') == 1
+    other = ("name=x", "--id", "a", "--signal", "approved=false", "--signal-id", "m-1")
+    refused = cli("start", "shop:app", "approval", *other)
+    assert (refused.code, "id 'm-1' was used for signal approved with another value" in refused.error) == (1, True)
     refused = cli("start", "shop:app", "approval", "name=x", "--id", "b", "--signal", 'approved="yes"')
     assert (refused.code, "Nothing was started" in refused.error) == (1, True)
     assert cli("start", "shop:app", "approval", "name=x", "--signal-id", "m").code == 2
