@@ -127,7 +127,7 @@ async def test_depth_first_items_begin_in_order_and_at_most_so_many_are_open(wor
         assert (await batch.result("60s")).completed == 6
 
 
-@pytest.mark.spec("stepflow.M15")
+@pytest.mark.spec("stepflow.M12", "stepflow.M15")
 async def test_items_come_by_index_or_as_they_complete(world: World) -> None:
     """Promise: by completion an item comes when it ends; by index one that takes long comes in its place."""
     async with world.serving(*WORKFLOWS) as app:
@@ -142,6 +142,9 @@ async def test_items_come_by_index_or_as_they_complete(world: World) -> None:
             async with asyncio.timeout(60):
                 item = await anext(by_completion)
             assert (item.index, item.result) == (number, number)
+            if number == 0:  # the others are still open
+                async with asyncio.timeout(60):
+                    assert (await first).result == 0
         assert [(await first).index, *[item.index async for item in by_index]] == [0, 1, 2, 3]
         assert [item.index async for item in batch.items(order="completion")] == wanted
         assert [item.index for item in await ended(batch)] == [0, 1, 2, 3]
@@ -206,6 +209,19 @@ async def test_cancel_stops_the_rest(world: World, monkeypatch: pytest.MonkeyPat
         counts = await batch.counts()
         assert (counts.completed, counts.cancelled, counts.pending) == (3, 2, 4)
         assert set(ledger.begun) == set(range(5))
+
+
+@pytest.mark.spec("stepflow.M13")
+async def test_an_item_that_is_cancelled_by_itself_does_not_fail_its_batch(world: World) -> None:
+    """Promise: the batch completes, and counts the item as cancelled."""
+    async with world.serving(*WORKFLOWS) as app:
+        batch = await app.start_batch(waits, orders(2), concurrency=2)
+        await world.until(lambda: set(ledger.begun) == {0, 1})
+        await (await app.get((await batch.item(0)).run)).cancel("only this one")
+        await (await app.get((await batch.item(1)).run)).signal(go, True)
+        counts = await batch.result("60s")
+        assert (counts.completed, counts.cancelled, counts.failed) == (1, 1, 0)
+        assert await batch.status() is Status.COMPLETED
 
 
 async def test_only_the_items_that_did_not_complete_are_run_again(world: World) -> None:

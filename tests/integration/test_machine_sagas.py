@@ -8,8 +8,21 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, CompensationFailed, Conflict, Machine, Retry, RunFailed, Status, saga, step, workflow
+from holdfast import (
+    App,
+    CompensationFailed,
+    Conflict,
+    Machine,
+    Permanent,
+    Retry,
+    RunFailed,
+    Status,
+    saga,
+    step,
+    workflow,
+)
 from holdfast.errors import UnknownWorkflow
+from holdfast.testing import Sim
 from holdfast.testing.machines import MemoryLog
 from tests.support.world import World, events
 
@@ -228,19 +241,21 @@ async def test_a_script_and_a_machine_do_the_same_and_write_the_same(world: Worl
 # -- finishing a rollback by hand --------------------------------------------------------------------------------------
 
 
-def stuck_machine(told: list[str], stuck: set[str]) -> Machine[Reserve, Done]:
-    """An order whose undo may refuse to work."""
+def stuck_machine(told: list[str], stuck: set[str], *, is_whole: bool = True) -> Machine[Reserve, Done]:
+    """An order whose undo may refuse to work, or that has lost the undo of its first state."""
     machine = Machine[Reserve, Done]("stuck", retry=ONCE)
 
     @machine.state
     async def reserve(s: Reserve) -> Charge:
         return Charge("B7")
 
-    @reserve.undo
-    async def release(left: Charge, s: Reserve) -> None:
-        if "release" in stuck:
-            raise ValueError("stuck")
-        told.append(f"release {left.shelf} of {s.order}")
+    if is_whole:
+
+        @reserve.undo
+        async def release(left: Charge, s: Reserve) -> None:
+            if "release" in stuck:
+                raise ValueError("stuck")
+            told.append(f"release {left.shelf} of {s.order}")
 
     @machine.state
     async def charge(s: Charge) -> Ship:
@@ -278,6 +293,65 @@ async def test_a_dirty_rollback_is_finished_by_a_run_of_its_own(world: World) ->
         again = await app.compensate("run")
         assert await again.result("30s") == ["Charge", "Reserve"]
     assert told == ["refund pay-1", "release B7 of 42"]
+
+
+async def test_a_second_rollback_by_hand_undoes_only_what_the_first_left(world: World) -> None:
+    """Promise: what was undone is not undone again."""
+    told: list[str] = []
+    stuck = {"release", "refund"}
+    machine = stuck_machine(told, stuck)
+    async with world.serving(machine) as app:
+        run = await app.start(machine(Reserve("42")), id="run")
+        assert await run.wait("60s") is Status.FAILED
+        stuck.remove("refund")
+        with pytest.raises(RunFailed, match="stuck"):
+            await (await app.compensate("run")).result("60s")
+        stuck.clear()
+        assert await (await app.compensate("run")).result("60s") == ["Reserve"]
+        assert (await app.compensate("run")).id == "run~undo2"
+    assert told == ["refund pay-1", "release B7 of 42"]
+
+
+@pytest.mark.spec("cano.S4", "cano.S5")
+async def test_a_rollback_by_hand_fails_if_one_state_has_no_undo_any_more(world: World) -> None:
+    """Promise: the others are undone, and it names the state that is left."""
+    told: list[str] = []
+    stuck = {"release", "refund"}
+    async with world.serving(stuck_machine(told, stuck)) as app:
+        run = await app.start(stuck_machine(told, stuck)(Reserve("42")), id="run")
+        assert await run.wait("30s") is Status.FAILED
+    stuck.clear()
+    async with world.serving(stuck_machine(told, stuck, is_whole=False)) as app:
+        with pytest.raises(RunFailed, match="Reserve: state Reserve has no undo in this machine"):
+            await (await app.compensate("run")).result("30s")
+    assert told == ["refund pay-1"]
+
+
+@pytest.mark.spec("cano.S3")
+@pytest.mark.parametrize(("own", "policy", "tries"), [(Retry(3), Retry(2), 3), (None, Retry(2), 2), (None, None, 10)])
+def test_an_undo_is_tried_by_its_own_policy_or_the_machines_or_ten_times(
+    own: Retry | None, policy: Retry | None, tries: int
+) -> None:
+    """Promise: under an app too, and each failure is tried again like that of a step."""
+    tried: list[int] = []
+    machine = Machine[Reserve, Done]("policies", retry=policy)
+
+    @machine.state
+    async def reserve(s: Reserve) -> Charge:
+        return Charge("B7")
+
+    @reserve.undo(retry=own)
+    async def release(left: Charge, s: Reserve) -> None:
+        tried.append(1)
+        raise ValueError("stuck")
+
+    @machine.state
+    async def charge(s: Charge) -> Done:
+        raise Permanent("no")
+
+    with Sim(App("memory://", workflows=[machine])) as sim, pytest.raises(RunFailed, match="stuck"):
+        sim.start(machine(Reserve("42"))).result("1d")
+    assert len(tried) == tries
 
 
 async def test_what_cannot_be_compensated_says_why(world: World) -> None:

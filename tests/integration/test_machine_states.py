@@ -10,10 +10,12 @@ import pytest
 
 from holdfast import (
     Again,
+    App,
     Breaker,
     ItemOutcome,
     Join,
     Machine,
+    Permanent,
     Retry,
     RunFailed,
     Signal,
@@ -25,6 +27,7 @@ from holdfast import (
     step,
     workflow,
 )
+from holdfast.testing import Sim
 from holdfast.testing.machines import RecordingObserver
 from tests.support.world import World, crash, events, forget_programs
 from tests.unit.authoring.machine.stage import ONCE, A, B, C, End
@@ -55,6 +58,7 @@ async def child(n: int) -> int:
     return n * 2
 
 
+@pytest.mark.spec("cano.F3")
 async def test_a_script_state_uses_the_durable_verbs_and_replays(still: World) -> None:
     """Promise: signals, sleeps, steps and children inside a state; a replay repeats it; its steps are undone too."""
     LEDGER.clear()
@@ -186,6 +190,23 @@ async def test_an_error_under_an_app_says_which_attempt_failed(world: World) -> 
     async with world.serving(machine) as app:
         with pytest.raises(RunFailed, match="state A failed at attempt 3"):
             await (await app.start(machine(A()))).result("30s")
+
+
+@pytest.mark.spec("cano.T1")
+@pytest.mark.parametrize("error", [Boom("declared"), Permanent("permanent")])
+def test_declared_and_permanent_errors_under_an_app_are_not_tried_again(error: Exception) -> None:
+    """Promise: as without an app: neither would be different the next time."""
+    tries: list[int] = []
+    machine = Machine[A, End]("final", raises=Boom)
+
+    @machine.state
+    async def a(s: A) -> End:
+        tries.append(1)
+        raise error
+
+    with Sim(App("memory://", workflows=[machine])) as sim, pytest.raises((Boom, RunFailed), match=str(error)):
+        sim.start(machine(A())).result("1d")
+    assert len(tries) == 1
 
 
 @pytest.mark.spec("cano.T2")

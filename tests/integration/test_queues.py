@@ -99,6 +99,7 @@ def test_a_rate_is_kept_on_virtual_time() -> None:
         assert [run.result() for run in runs] == list(range(10))
 
 
+@pytest.mark.spec("stepflow.X2")
 def test_a_parent_never_waits_for_a_place_of_its_children() -> None:
     """Promise: children without a queue of their own ride on the place of their parent."""
     with Sim(App("memory://", workflows=[family, part], queues=[Queue("mail", at_once=1)])) as sim:

@@ -285,6 +285,7 @@ def test_nothing_to_say_is_stored_as_nothing() -> None:
 # -- the projection ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("stem.S7")
 def test_the_projection_is_what_the_fold_says() -> None:
     """Contract: a run's row always equals the fold of its journal."""
     journal = Journal(started(version="2")).claim(step("a")).turn(done("a"), step("b"))
@@ -293,6 +294,8 @@ def test_the_projection_is_what_the_fold_says() -> None:
         "started_at": at(1), "updated_at": at(2), "ended_at": None,
     }  # fmt: skip
     assert project(journal.run) == Projection(**expected)
+    waiting = Journal().claim(e.WaitStarted(key="ok", name="approved", until=at(60)))
+    assert decode_doing(project(waiting.run).doing) == doing(waiting.run) != Doing()
     journal.turn(done("b"), e.Completed())
     expected |= {"status": Status.COMPLETED, "doing": b"", "updated_at": at(3), "ended_at": at(3)}
     assert project(journal.run) == Projection(**expected)

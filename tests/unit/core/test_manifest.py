@@ -121,7 +121,7 @@ def test_every_workflow_has_a_typed_entry() -> None:
         entry.name = "other"  # type: ignore[misc]
 
 
-@pytest.mark.spec("stem.S22")
+@pytest.mark.spec("stem.S21", "stem.S22")
 def test_a_machine_has_states_and_no_checkpoints() -> None:
     """Promise: what is declared is told apart from what was seen; states say how they are declared and what follows."""
     entry = declared()["parcel"]
@@ -137,6 +137,7 @@ def test_a_machine_has_states_and_no_checkpoints() -> None:
     assert states["Done"].kind == "final"
 
 
+@pytest.mark.spec("stem.S21")
 def test_input_and_output_are_schemas_of_what_is_stored() -> None:
     """Promise: a program in another language can make the input and read the result."""
     found = declared()
@@ -149,7 +150,7 @@ def test_input_and_output_are_schemas_of_what_is_stored() -> None:
     assert [each["required"] for each in ends] == [["Done"], ["Refused"]]
 
 
-@pytest.mark.spec("stem.S21")
+@pytest.mark.spec("stem.S21", "stem.S22")
 def test_scripts_show_the_checkpoints_their_runs_have_asked_for() -> None:
     """Promise: a script's checkpoints are observed in the store, each once, in order; before any run there are none."""
     app = made()

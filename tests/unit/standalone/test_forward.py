@@ -34,7 +34,7 @@ def test_a_store_without_an_id_is_refused_before_any_body() -> None:
     assert not chain.done
 
 
-@pytest.mark.spec("cano.F3", "cano.F4")
+@pytest.mark.spec("cano.F3", "cano.F4", "cano.K5")
 def test_every_state_is_one_row_written_before_its_body() -> None:
     """Promise: start, work and end are three dense rows; each is durable before the body it announces runs."""
     machine = Machine[A, End]("three", retry=ONCE)
@@ -91,16 +91,18 @@ def test_a_split_is_one_row_and_a_router_none() -> None:
     assert [event for event in watcher.events if event[0] == "checkpoint"] == [("checkpoint", n) for n in range(3)]
 
 
-@pytest.mark.spec("cano.F7", "cano.S1")
+@pytest.mark.spec("cano.F7", "cano.F13", "cano.S1")
 def test_a_state_that_can_be_undone_writes_what_it_returned() -> None:
-    """Promise: its completion is a second row with the output; a plain state has none."""
-    chain = Chain(undo="A")
+    """Promise: its completion is a second row with the output, of which observers hear; a plain state has none."""
+    watcher = RecordingObserver()
+    chain = Chain(undo="A", observers=[watcher])
     log = MemoryLog()
     play(chain.machine.run(A(1), store=log, id="run", keep_log=True))
     rows = play(log.load("run"))
     assert kinds(rows)[:3] == [(0, "entry", "A", "a"), (1, "completion", "A", "a"), (2, "entry", "B", "b")]
     assert rows[1].blob == b'{"B":{"n":2}}'
     assert [row.kind for row in rows[2:]] == ["entry"] * 4
+    assert [event[1] for event in watcher.events if event[0] == "checkpoint"] == [row.sequence for row in rows]
 
 
 @pytest.mark.spec("cano.F8", "cano.T10")

@@ -159,7 +159,7 @@ def test_a_later_failure_undoes_the_work_of_a_process_that_died() -> None:
     assert chain.done == ["C", "D", "undo C", "undo B", "undo A"]
 
 
-@pytest.mark.spec("cano.Z7", "traps.A2")
+@pytest.mark.spec("cano.K5", "cano.Z7", "traps.A2")
 @pytest.mark.parametrize("crashes", [1, 2, 3])
 def test_a_state_resumed_again_and_again_is_undone_once(crashes: int) -> None:
     """Promise: each resume of a visit replaces what it had completed; one compensation, however many crashes."""
@@ -176,7 +176,7 @@ def test_a_state_resumed_again_and_again_is_undone_once(crashes: int) -> None:
     assert chain.done == ["B", "C", "D", "undo C", "undo B", "undo A"]
 
 
-@pytest.mark.spec("cano.Z7", "traps.A2")
+@pytest.mark.spec("cano.S1", "cano.Z7", "traps.A2")
 def test_a_loop_keeps_one_entry_for_each_visit() -> None:
     """Promise: A→B→A→B completed twice is undone twice, the later visit first."""
     done: list[str] = []
@@ -217,30 +217,27 @@ def test_a_completed_state_whose_second_run_fails_is_still_undone() -> None:
 def test_a_resumed_cursor_survives_crashes_and_never_leaks_into_a_later_visit() -> None:
     """Promise: the latest cursor of this visit, also after the second crash; a new visit begins without one."""
     seen: list[tuple[int, int | None]] = []
-    stop: list[int] = []
+    stop: list[tuple[int, int | None]] = []
     machine = Machine[A, End]("cursors", retry=ONCE)
 
     @machine.stepped
-    async def step(s: A, cursor: int | None) -> More[int] | B:
+    async def step(s: A, cursor: int | None) -> More[int] | A | End:
         seen.append((s.n, cursor))
-        if cursor in stop:
+        if (s.n, cursor) in stop:
             raise ValueError("crash")
         at = cursor or 0
-        return More(at + 1) if at < 3 else B(s.n + 1)
-
-    @machine.state
-    async def again(s: B) -> A | End:
-        return A(s.n) if s.n < 2 else End(s.n)
+        if at < 3:
+            return More(at + 1)
+        return End(2) if s.n else A(1)  # the same state again is another visit
 
     log = MemoryLog()
-    for number, at in enumerate(
-        (1, 1, 2)
-    ):  # twice at the same cursor: the second entry of the visit has none of its own
+    crashes: list[tuple[int, int | None]] = [(0, 1), (0, 1), (0, 2), (1, None)]
+    for number, at in enumerate(crashes):  # twice at one cursor: the second entry of the visit has none of its own
         stop[:] = [at]
         failing(machine.resume("run", store=log) if number else machine.run(A(), store=log, id="run"))
     stop.clear()
     assert play(machine.resume("run", store=log)) == End(2)
-    first, second = [None, 1, 1, 1, 2, 2, 3], [None, 1, 2, 3]
+    first, second = [None, 1, 1, 1, 2, 2, 3], [None, None, 1, 2, 3]
     assert seen == [*((0, cursor) for cursor in first), *((1, cursor) for cursor in second)]
 
 

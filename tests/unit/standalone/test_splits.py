@@ -61,6 +61,7 @@ def split_of(
         (Join.quorum(2), [3, 1, 2], [1, 2], 2),
         (Join.percentage(0.5), [3, 1, 2, 4], [1, 2], 2),
         (Join.percentage(0.1), [3, 1], [1], 1),
+        (Join.percentage(0.5), [3, 1, 2], [1, 2], 2),
         (Join.partial(2), [-1, 2, 3, 9], [1, 2], 3),
         (Join.partial_timeout("5s"), [1, 9, -2], [0], 5),
         (Join.partial_timeout("5s"), [1, 2], [0, 1], 2),

@@ -34,6 +34,11 @@ class Left(msgspec.Struct, frozen=True):
     result: str
 
 
+def undo_key(key: str) -> str:
+    """The key of the step that undoes a visit, in the run that finishes a rollback."""
+    return f"undo {key}"
+
+
 def compensation_spec(model: Model, resources: Sequence[Resource[Any]]) -> WorkflowSpec:
     """The workflow, served with its machine."""
     what = f"compensation of machine {model.name}"
@@ -53,7 +58,7 @@ def compensation_spec(model: Model, resources: Sequence[Resource[Any]]) -> Workf
             (state,), _ = found.body.spec.arguments.decode(one.args.encode())
             result = found.body.spec.result.decode(one.result.encode())
             try:
-                await undo.asked(program, f"undo {one.key}", result, state)
+                await undo.asked(program, undo_key(one.key), result, state)
             except StepFailed as error:
                 failures.append(f"{one.key}: {error}")
             else:

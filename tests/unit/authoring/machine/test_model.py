@@ -64,6 +64,7 @@ def test_every_problem_is_named_at_once_with_file_and_line() -> None:
         assert words in said, words
 
 
+@pytest.mark.spec("cano.T13")
 def test_states_that_are_never_reached_or_never_end_are_named() -> None:
     """Promise: dead code and dead ends."""
     machine = Machine[A, End]("dead")
