@@ -309,9 +309,8 @@ async def test_following_a_run(world: World) -> None:
     assert seen == sorted(seen)
     assert values == [1, 2, 8]
     kinds = [kind for _, _, _, kind in seen]
-    assert kinds[0] == "started"
-    assert kinds[-1] == "completed"
-    assert kinds.count("done") == 2
+    told = [kind for kind in kinds if kind not in {"claimed", "released"}]  # these depend on who had it when
+    assert told == ["started", "step", "done", "wait", "signal", "wait_ended", "step", "done", "completed"]
     ordinals = sorted({ordinal for _, ordinal, _, _ in seen})
     assert ordinals == list(range(1, len(ordinals) + 1)), "dense per run"
     middle = seen[len(seen) // 2][0]

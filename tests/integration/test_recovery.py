@@ -364,7 +364,7 @@ async def test_own_runs_that_others_were_quicker_to_get_are_counted(still: World
 # -- attempts and budgets ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.spec("stepflow.R11", "stepflow.R15", "traps.A9", "traps.B6")
+@pytest.mark.spec("stepflow.R11", "stepflow.R15", "traps.A9", "traps.B6", "vectorbea.V24")
 async def test_attempt_numbers_rise_over_crashes_and_budgets_do_not(still: World) -> None:
     """Promise: each crash gives the step in flight the next number; only failures use its budget up; the key stays."""
     seen: list[int] = []

@@ -118,7 +118,7 @@ async def test_the_author_sees_only_the_last_failure_and_it_is_memoised(world: W
     assert caught == ["try 3", "try 3"]
 
 
-@pytest.mark.spec("openworkflow.O71")
+@pytest.mark.spec("openworkflow.O44", "openworkflow.O71")
 async def test_retries_can_be_unlimited_or_none(world: World) -> None:
     """Promise: `Retry(None)` never gives up; `Retry.none` is one try; an int counts the first try; 0 is refused."""
     tries: dict[str, int] = {}

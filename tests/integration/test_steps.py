@@ -234,6 +234,7 @@ async def test_none_is_a_result(world: World) -> None:
     assert tries == [1]
 
 
+@pytest.mark.spec("openworkflow.O44")
 async def test_the_workflow_gets_what_was_stored(world: World) -> None:
     """Promise: live and replayed code see the same value: the one decoded from what was stored."""
 
@@ -250,7 +251,7 @@ async def test_the_workflow_gets_what_was_stored(world: World) -> None:
         assert await (await app.start(work([1, 2]))).result("60s") == ["tuple", "(1, 'x')", "[1, 2]"]
 
 
-@pytest.mark.spec("openworkflow.O42", "openworkflow.O43", "traps.B7")
+@pytest.mark.spec("openworkflow.O42", "openworkflow.O43", "openworkflow.O44", "traps.B7")
 async def test_keys_follow_the_calls(world: World) -> None:
     """Promise: the first use keeps the name, later ones get :1, :2, …; explicit names are skipped; all kinds share."""
 

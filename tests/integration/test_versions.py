@@ -40,10 +40,13 @@ async def two() -> str:
     "vectorbea.V9",
 )
 async def test_two_versions_live_side_by_side(world: World) -> None:
-    """Promise: runs are pinned to the version they began with; the new one serves new runs; both in one worker."""
+    """Promise: runs are pinned to the version they began with; the new one serves new runs; both in one worker. A
+    replay tells the code the same run and version."""
+    seen: list[tuple[str, str]] = []
 
     @workflow(name="flow", version="1")
     async def first() -> str:
+        seen.append((current().run_id, current().version))
         await go.wait()
         return f"{current().version}: {await one()}"
 
@@ -63,6 +66,8 @@ async def test_two_versions_live_side_by_side(world: World) -> None:
             await run.signal(go, 1)
         assert await before.result("60s") == "1: one"
         assert await after.result("60s") == "2: two"
+    assert len(seen) > 1, "the second worker replayed it"
+    assert set(seen) == {(before.id, "1")}
     assert (await world.row(before)).version == "1"
     assert [view.id async for view in new.runs(workflow="flow", version="2")] == [after.id]
 

@@ -171,6 +171,7 @@ async def test_priority_orders_a_queue(world: World) -> None:
     "vectorbea.V1",
     "vectorbea.V2",
     "vectorbea.V4",
+    "vectorbea.V5",
     "traps.A9",
     "openworkflow.O1b",
     "stepflow.C6",
@@ -191,11 +192,11 @@ async def test_a_dead_workers_run_is_taken_over(still: World) -> None:
         return await note("a") + await note("b") + await note("c")
 
     app = still.app(work)
-    async with still.worker(app, ttl="15s") as first:
+    async with still.worker(app, ttl="15s", id="w1") as first:
         run = await app.start(work())
         await still.until(lambda: ran == ["a 1", "b 1"])
         await crash(first)
-    async with still.worker(app) as second:
+    async with still.worker(app, id="w2") as second:
         still.clock.advance(14)
         await still.beat(second)
         assert (await still.row(run)).instance == first.options.instance, "not before its lease has lapsed"

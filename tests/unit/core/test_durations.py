@@ -54,6 +54,7 @@ def test_every_unit_has_its_length_in_any_case(unit: str, seconds: float) -> Non
         ("0" * 98 + "1s", timedelta(seconds=1)),
     ],
 )
+@pytest.mark.spec("openworkflow.O99")
 def test_text_is_read_exactly(text: str, expected: timedelta) -> None:
     assert parse_duration(text) == expected
 
@@ -68,6 +69,7 @@ def test_text_is_read_exactly(text: str, expected: timedelta) -> None:
         (timedelta.max, timedelta.max),
     ],
 )
+@pytest.mark.spec("openworkflow.O99")
 def test_numbers_are_seconds_and_timedeltas_stay(value: Any, expected: timedelta) -> None:
     assert parse_duration(value) == expected
 

@@ -103,6 +103,7 @@ def test_the_last_of_several_beginnings_counts() -> None:
 # -- another pass over what is settled ---------------------------------------------------------------------------------
 
 
+@pytest.mark.spec("openworkflow.O79")
 def test_what_is_settled_reaches_the_next_pass() -> None:
     failed = e.StepFailed(key="b", failure=BOOM)
     nap, fired = e.SleepStarted(key="nap", until=at(5)), e.TimerFired(key="nap")

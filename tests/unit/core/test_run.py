@@ -66,6 +66,7 @@ def test_attributes_belong_to_the_fold_alone() -> None:
     assert first.attributes == {"a": "1"}
 
 
+@pytest.mark.spec("openworkflow.O7")
 def test_a_claim_starts_the_run_once() -> None:
     """Contract: O7: started_at is the first claim's; epoch and checksum are those of the last row."""
     journal = Journal().claim(step("a")).claim(worker="w2", restarted=("a",))

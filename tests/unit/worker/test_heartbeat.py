@@ -77,7 +77,7 @@ def test_a_beat_that_fails_is_tried_again(caplog: pytest.LogCaptureFixture) -> N
     assert "heartbeat broke" in caplog.text
 
 
-@pytest.mark.spec("stepflow.R18")
+@pytest.mark.spec("openworkflow.O25", "stepflow.R18")
 def test_beats_come_every_third_of_the_lease_and_sooner_after_one_that_failed() -> None:
     """Promise: two beats may be lost before the lease runs out, and one that failed is repeated soon."""
     heart = ScriptedHeart(QUIET, StoreUnavailable("busy"))

@@ -121,6 +121,7 @@ class ClaimSuite(Suite):
             assert await world.store.release(row.no, epoch=epoch, until=world.clock.now(), inbox_seen=0)
             assert (await world.get("r")).epoch == epoch
 
+    @shows("openworkflow.O14")
     async def test_claims_that_lead_nowhere_are_counted(self, world: World) -> None:
         """Contract: a claim whose holder dies counts; a run past `max_claims` is still taken, with its count."""
         await world.make("r")

@@ -276,7 +276,7 @@ class JournalSuite(Suite):
 
     # -- what becomes visible with a turn ------------------------------------------------------------------------------
 
-    @shows("stem.S7", "stepflow.M7", "traps.B10")
+    @shows("stem.S7", "stepflow.M7", "traps.B10", "vectorbea.V13")
     async def test_a_turn_carries_its_projection(self, world: World) -> None:
         """Contract: after every commit the row equals the fold of the journal."""
         holder = await world.held_run("r", deadline=world.clock.now() + seconds(3600), attributes={"shop": "7"})
