@@ -30,7 +30,7 @@ async def compensate(client: Client, run_id: str, *, by_hand: bool = False) -> R
         raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
     if not row.status.is_terminal:
         raise Conflict(f"run {run_id} is {row.status.value}: only a run that has ended has a rollback to finish")
-    left = await _left(client, row)
+    left: list[Left] = await _left(client, row)
     spec = client.registry.find(f"{row.workflow}{SUFFIX}", row.version)
     if left and spec is None:
         raise UnknownWorkflow(
