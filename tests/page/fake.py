@@ -38,6 +38,8 @@ class Site:
     runs: list[Json] = field(default_factory=samples.runs)
     answers: dict[str, Json] = field(default_factory=dict[str, Json])
     """By path: what is answered instead of what follows from the runs."""
+    asked: list[str] = field(default_factory=list[str])
+    """The path of each question."""
     posts: list[tuple[str, Json, Json]] = field(default_factory=list[tuple[str, Json, Json]])
     """What was sent: path, query, body."""
     removed: list[str] = field(default_factory=list[str])
@@ -87,6 +89,7 @@ class Site:
     # -- answers -------------------------------------------------------------------------------------------------------
 
     def get(self, path: str, query: dict[str, list[str]]) -> Json | None:
+        self.asked.append(path)
         if path in self.answers:
             return self.answers[path]
         one = {name: values[0] for name, values in query.items()}

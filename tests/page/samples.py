@@ -97,7 +97,7 @@ def story(of: Json) -> Json:
         "run": of, "input": {"order": {"id": "48213", "cents": 250}}, "result": None, "failure": None,
         "exposed": {"progress": "charged payment-48213"}, "retried_from": "", "is_compacted": False, "problems": [],
         "timeline": timeline, "omitted": 0, "holders": holders, "crashes": [crash], "children": [child],
-        "children_next": "", "machine": None, "seq": "0", "streams": {},
+        "children_next": "", "machine": None, "seq": "0", "streams": {}, "plan": "",
     }  # fmt: skip
 
 

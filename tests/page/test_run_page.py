@@ -199,12 +199,23 @@ async def test_children_are_a_tree(page: Page, site: Site) -> None:
     await expect(page).to_have_url(re.compile("id=order-48213%2Fship"))
 
 
+async def test_the_plan_of_a_script_is_not_asked_for(page: Page, site: Site) -> None:
+    """Contract: it has none, and a question that fails would stand in the browser's console."""
+    await open_run(page, site)
+    await expect(page.get_by_role("tab")).to_have_count(2)
+    await page.get_by_role("tab", name="Children").click()
+    await expect(page.get_by_label(f"children of {ORDER}/ship")).to_be_visible()
+    assert "run/story" in site.asked
+    assert "run/graph" not in site.asked
+
+
 async def test_a_machine_shows_the_path_it_took(page: Page, site: Site) -> None:
     def node(name: str, state: str, leads_to: list[str], visits: int) -> dict[str, Any]:
         key = name.lower() if visits else None
         return {"name": name, "kind": "state", "position": 0, "needs": [], "leads_to": leads_to, "state": state,
                 "key": key, "visits": visits}  # fmt: skip
 
+    site.answers["run/story"] = samples.story(samples.run(ORDER)) | {"plan": "machine"}
     site.answers["run/graph"] = {
         "kind": "machine",
         "nodes": [node("Reserve", "completed", ["Pack", "Refuse"], 2), node("Pack", "open", ["Reserve"], 1),

@@ -129,6 +129,7 @@ async def story(call: Call) -> dict[str, Any]:
     told = await read_story(call.client, call.id)
     shown = story_object(told)
     shown["children"] = [run_json(child) for child in told.children]
+    spec = call.service.app.registry.declared(told.view.workflow, told.view.version)
     return {
         "run": run_json(told.view),
         **_bounded(run_detail(told)),
@@ -136,6 +137,7 @@ async def story(call: Call) -> dict[str, Any]:
         "children_next": told.children_next,
         "seq": str(told.seq),
         "streams": dict(await call.client.store.streams_of(call.id)),
+        "plan": spec.style if spec is not None else "",
     }
 
 

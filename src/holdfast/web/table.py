@@ -28,7 +28,19 @@ from holdfast.web.tokens import Role
 SSE = "text/event-stream"
 RUN = ("run",)
 DETAIL = ("run", "input", "result", "exposed", "failure", "retried_from", "is_compacted", "redacted", "problems")
-STORY = (*DETAIL, "timeline", "omitted", "holders", "crashes", "children", "children_next", "machine", "seq", "streams")
+STORY = (
+    *DETAIL,
+    "timeline",
+    "omitted",
+    "holders",
+    "crashes",
+    "children",
+    "children_next",
+    "machine",
+    "seq",
+    "streams",
+    "plan",
+)
 
 
 def _get(

@@ -198,6 +198,8 @@ async def test_a_failed_run_says_why(api: Api) -> None:
     assert "Traceback" in told["failure"]["traceback"]
     assert [entry["outcome"] for entry in told["timeline"] if entry["kind"] == "step"] == ["failed", "failed"]
     assert [holder["end"] for holder in told["holders"]] == ["ended"]
+    assert told["plan"] == ""
+    assert (await api.ask("GET", "/api/v1/runs/r/graph")).status_code == 404
     step = await api.get("runs/r/steps/breaks")
     assert (step["input"], step["outcome"]) == ({"text": "no\nmoney"}, "failed")
     assert [attempt["attempt"] for attempt in step["attempts"]] == [1, 2]

@@ -163,6 +163,8 @@ export interface Story {
   seq: string;
   /** How many parts each stream of the run has. */
   streams: Record<string, number>;
+  /** What its definition declares, and `graph` tells; "" for a script, or if the definition is not at the server. */
+  plan: '' | 'flow' | 'machine';
 }
 
 export interface StreamPart {

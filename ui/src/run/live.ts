@@ -67,7 +67,7 @@ export class LiveRun {
     if (known && known.run.turns > story.run.turns) story.run = known.run;
     this.story.value = story;
     this.problem.value = null;
-    if (this.graph.value || story.machine || !known) await this.#loadGraph();
+    if (story.plan) await this.#loadGraph();
   }
 
   /** Streams of steps are not in the journal: what is new of them is asked for. */
