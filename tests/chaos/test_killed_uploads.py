@@ -15,6 +15,7 @@ SIZES = [300_000] * 8 + [9_000_000]
 
 
 @pytest.mark.slow
+@pytest.mark.today
 @pytest.mark.timeout(300)
 async def test_kills_lose_no_payload_and_leave_nothing_that_a_sweep_does_not_take(
     tmp_path: Path, rng: random.Random, monkeypatch: pytest.MonkeyPatch

@@ -31,6 +31,7 @@ class TestFolderHome(BlobHomeSuite):
         return len(list(home.folder.path.glob("*/*")))
 
 
+@pytest.mark.today
 class TestS3Home(BlobHomeSuite):
     @pytest.fixture(autouse=True)
     def addresses(self) -> None:
@@ -57,6 +58,7 @@ class TestStoreWithFolder(BlobsSuite, UpkeepSuite, SnapshotSuite):
         return with_home(MemoryStore(clock), FolderHome(blobs))
 
 
+@pytest.mark.today
 class TestStoreWithS3(BlobsSuite, UpkeepSuite, SnapshotSuite):
     async def open(self, clock: VirtualClock, folder: Path) -> Store:
         home = S3Home(parse_s3_address(await asyncio.to_thread(s3.new_prefix)), s3.ENVIRONMENT)

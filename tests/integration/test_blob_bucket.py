@@ -36,7 +36,9 @@ from tests.support.managers import CERTIFICATE, PRIVATE_KEY
 from tests.support.postgres import clean_url
 from tests.support.world import START
 
+pytestmark = pytest.mark.today
 SIZE = 300_000
+SKEWED = b"<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large.</Message></Error>"
 
 
 @pytest.fixture(autouse=True)
@@ -124,7 +126,9 @@ async def test_wrong_keys_are_refused_and_not_shown(
 
 
 @asynccontextmanager
-async def something_else(*, is_secure: bool = False) -> AsyncIterator[str]:
+async def something_else(
+    *, is_secure: bool = False, status: bytes = b"200 OK", body: bytes = b"hello"
+) -> AsyncIterator[str]:
     """A server that speaks HTTP and no S3; with TLS, under a certificate that nobody trusts."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH) if is_secure else None
     if context is not None:
@@ -132,7 +136,7 @@ async def something_else(*, is_secure: bool = False) -> AsyncIterator[str]:
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1 << 16)
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        writer.write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%b" % (status, len(body), body))
         await writer.drain()
         writer.close()
 
@@ -147,6 +151,13 @@ async def test_an_endpoint_that_answers_something_else_is_refused() -> None:
         with pytest.raises(
             StoreRefused, match=r"in s3://bucket/part: holdfast-store there was not written by Holdfast"
         ):
+            await open_store("memory://", blobs=f"s3://bucket/part?endpoint={endpoint}")
+
+
+async def test_a_wrong_clock_is_told_apart_from_wrong_keys() -> None:
+    """Contract: S3 refuses what is signed at another time. That is no matter of keys or roles."""
+    async with something_else(status=b"403 Forbidden", body=SKEWED) as endpoint:
+        with pytest.raises(StoreRefused, match=r"the clock of this machine differs .* Set the clock"):
             await open_store("memory://", blobs=f"s3://bucket/part?endpoint={endpoint}")
 
 

@@ -26,7 +26,7 @@ from obstore.store import S3Store
 from holdfast.adapters.blobs.label import LABEL, Label, check_mark, decode_label, encode_label, mark_for, new_label
 from holdfast.adapters.s3.address import S3Address
 from holdfast.adapters.s3.credentials import found_settings
-from holdfast.adapters.s3.problems import sentence
+from holdfast.adapters.s3.problems import is_of_wrong_clock, sentence
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.core.plurals import counted
 from holdfast.errors import BlobNotFound, CorruptJournal, StoreError, StoreRefused, StoreUnavailable
@@ -313,6 +313,11 @@ class S3Home:
     def _translated(self, what: str, error: Exception) -> StoreError:
         """The error with advice. obstore's messages name addresses and answers, never keys."""
         where = f"{what} ({self.address})"
+        if is_of_wrong_clock(error):
+            return StoreUnavailable(
+                f"{where}: the clock of this machine differs from the one of S3 by more than 15 minutes, so S3 refuses "
+                "every request. Set the clock; synchronise it with NTP."
+            )
         if isinstance(error, PermissionDeniedError | UnauthenticatedError) or "403 Forbidden" in str(error):
             return StoreUnavailable(
                 f"{where}: S3 refuses the keys or the permission. The role needs to list, read, write and delete below "

@@ -18,6 +18,11 @@ _ADVICE: Final = (
 """Texts of an error with all its causes, and the advice for it. The first text that is found counts."""
 
 
+def is_of_wrong_clock(error: Exception) -> bool:
+    """Whether a request was refused for its date: each is signed with the time of this machine."""
+    return "RequestTimeTooSkewed" in str(error)
+
+
 def sentence(error: Exception) -> str:
     """The first line of an error, which names the request, and advice. The other lines, the causes, are for
     programmers. Neither has keys."""
