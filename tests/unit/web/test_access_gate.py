@@ -347,3 +347,9 @@ async def test_health_and_readiness_need_no_credential(api: Api) -> None:
     assert (await api.ask("GET", "/health", role=None)).status_code == 200
     assert (await api.ask("GET", "/ready", role=None)).status_code == 503
     assert (await api.ask("GET", "/api/v1/runs")).status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs/health", "/api/v1/ready", "/runs/health", "/health/"])
+async def test_only_the_whole_path_of_health_is_open(api: Api, path: str) -> None:
+    """Promise: a path that ends like an open one, or looks like one, needs a token like any other."""
+    assert (await api.ask("GET", path, role=None)).status_code == 401
