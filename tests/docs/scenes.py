@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from holdfast import App, Signal
 from holdfast.authoring.script.named import named_by
 from holdfast.cli.root import run
+from holdfast.errors import StoreUnavailable
 from holdfast.ports.runs import Filter
 from holdfast.worker.line_loop import rules_of
 
@@ -111,10 +113,11 @@ async def orders_are_approved(app: App) -> None:
     """Whatever waits is approved, for as long as the scene lasts."""
 
     async def approve() -> None:
-        while True:
-            async for view in app.runs(workflow="fulfil", status="running"):
-                await (await app.get(view.id)).signal(Signal[bool]("approved"), True, id="ok")
-            await asyncio.sleep(0.02)
+        with suppress(StoreUnavailable):  # the scene has ended
+            while True:
+                async for view in app.runs(workflow="fulfil", status="running"):
+                    await (await app.get(view.id)).signal(Signal[bool]("approved"), True, id="ok")
+                await asyncio.sleep(0.02)
 
     _people.add(asyncio.ensure_future(approve()))
 
