@@ -9,7 +9,7 @@ from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
-from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication, kept_message
 from holdfast.ports.journal import Commit
 
 CALLS = frozenset({"cancel", "pause"})
@@ -50,6 +50,12 @@ def send(transaction: Transaction, message: Message) -> Delivery:
         ask(transaction, message.run, no, message.id, message.asks)
     transaction.hint(message.run)
     return Accepted()
+
+
+def sent(transaction: Transaction, run: str, id: str) -> Message | None:
+    """What a run was sent under an id, as this transaction sees it."""
+    found = transaction.row(SENT, (run, id))
+    return kept_message(*found) if found is not None else None
 
 
 def tell_sender(transaction: Transaction, commit: Commit, message: Message, refused: Ended | Missing) -> None:
