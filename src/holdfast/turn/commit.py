@@ -172,6 +172,7 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
 def _send(run: Run, event: e.MessageSent, messages: list[Message], publications: list[Publication]) -> None:
     sender = f"{run.id}:{run.ordinal}:{event.key}"
     if event.kind == "signal":
+        sender = event.id or sender
         body: e.AnyEvent = e.SignalReceived(
             message=sender,
             name=event.name,
