@@ -201,3 +201,20 @@ def test_a_wrong_id_is_refused_where_it_is_given(sim: Sim) -> None:
     run = sim.start(wrong())
     with pytest.raises(RunFailed, match="InvalidId: message id"):
         run.result()
+
+
+async def test_a_run_that_is_started_again_under_its_id_sends_anew(world: World) -> None:
+    """Promise: after a run was deleted, the next one of its id is another sender: its signals arrive."""
+
+    @workflow
+    async def tells(number: int) -> None:
+        await go.send("desk", number)
+
+    async with world.serving(desk, tells) as app:
+        target = await app.start(desk(), id="desk")
+        for number in (1, 2):
+            run = await app.start(tells(number), id="nightly")
+            await run.result("30s")
+            await run.delete()
+        await target.signal(done, True)
+        assert await target.result("30s") == [1, 2]
