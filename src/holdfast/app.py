@@ -26,7 +26,7 @@ from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.app_verbs import BatchVerbs, CollectVerbs, QueueVerbs, ScheduleVerbs
-from holdfast.client.client import Client
+from holdfast.client.client import Client, refuse_in_workflow
 from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.pauses import Pauses
@@ -307,6 +307,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         - `signal`: a signal to send with the start, or now if the run exists: `(approved, True)`. With an id,
           `(approved, True, "msg-1")`, a repeated start sends it once
         """
+        refuse_in_workflow(call)
         how = StartOptions(
             id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,

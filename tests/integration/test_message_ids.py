@@ -77,7 +77,7 @@ async def test_an_id_of_a_question_is_refused(world: World) -> None:
         await run.signal(go, 1, id="m1")
     asked.cancel()
     await run.signal(go, 1, id="m2")
-    with pytest.raises(Conflict, match="id 'm2' is that of another message"):
+    with pytest.raises(Conflict, match="id 'm2' was used for signal go, so update ask was not sent"):
         await run.update(ask, 1, id="m2")
 
 

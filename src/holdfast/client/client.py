@@ -314,12 +314,17 @@ def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
             'if_exists="replace" needs unique=: the open run that has that value is cancelled, and the new one takes '
             "its place"
         )
-    if find_program() is not None:
+    refuse_in_workflow(call)
+    return call.spec
+
+
+def refuse_in_workflow(call: Call[Any]) -> None:
+    """Raises `NotAllowedHere` in a workflow. Asked before a store is opened, which a workflow cannot do."""
+    if find_program() is not None and isinstance(call, Call):
         raise NotAllowedHere(
             f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
             f"start({call.spec.name}(…))"
         )
-    return call.spec
 
 
 def _check_topic(channel: Channel[Any], verb: str) -> None:

@@ -6,15 +6,17 @@ from __future__ import annotations
 import asyncio
 
 from holdfast.client.access import Access
-from holdfast.core.ids import check_id
+from holdfast.client.ended_run import ended_row, still_open
 from holdfast.core.status import Status
-from holdfast.errors import Conflict, RunNotFound, RunOpen
+from holdfast.errors import Conflict
 from holdfast.ports.facts import RunDeleted
 from holdfast.ports.runs import Filter, RunRow
 
 TRIES = 20
 BREATH = 0.05
 """Seconds between two tries while another transaction holds rows of the tree."""
+
+ENDED = "a tree that has ended can be deleted"
 
 _OPEN = tuple(status for status in Status if not status.is_terminal)
 
@@ -35,25 +37,12 @@ async def delete(client: Access, run_id: str) -> int:
 
 async def check_deletable(client: Access, run_id: str) -> RunRow:
     """The row of a root whose whole tree has ended. Raises an error that says what to do first. Only reads."""
-    row = await client.store.get(check_id(run_id, "run id"))
-    if row is None:
-        raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
-    if not row.status.is_terminal:
-        raise _open(row, f"run {run_id} is {row.status.value}")
+    row = await ended_row(client, run_id, ENDED)
     if row.root != row.id:
         raise Conflict(
             f"run {run_id} is a child in the tree of {row.root}: a tree is deleted as a whole, from its root. "
             f"Delete {row.root}, which deletes {run_id} too."
         )
     for one in (await client.store.list(Filter(root=row.id, statuses=_OPEN), limit=1)).runs:
-        raise _open(one, f"run {run_id} has ended, and {one.id} of its tree is {one.status.value}")
+        raise still_open(one, f"run {run_id} has ended, and {one.id} of its tree is {one.status.value}: only {ENDED}")
     return row
-
-
-def _open(row: RunRow, what: str) -> RunOpen:
-    return RunOpen(
-        f"{what}: only a tree that has ended can be deleted. Cancel {row.id} (or kill it) and wait for its end first: "
-        f"holdfast cancel {row.id}",
-        run_id=row.id,
-        status=row.status.value,
-    )

@@ -58,8 +58,16 @@ class News(msgspec.Struct, frozen=True):
         making = self.made.get(key)
         if making is None:
             making = self.made[key] = asyncio.ensure_future(make())
-        answer: T = await asyncio.shield(making)
+            making.add_done_callback(_take_error)
+        await asyncio.wait([making])  # a reader that leaves does not end it; newer Pythons log what `shield` left
+        answer: T = making.result()
         return answer
+
+
+def _take_error(made: asyncio.Future[Any]) -> None:
+    """Readers that still wait get the error from the future; without one, it is not needed."""
+    if not made.cancelled():
+        made.exception()
 
 
 class RunNews:

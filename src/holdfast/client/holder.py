@@ -9,8 +9,10 @@ from contextlib import asynccontextmanager
 from typing import Any, Self
 
 from holdfast.adapters.system.forked import refuse_private
+from holdfast.authoring.script.context import find_program
 from holdfast.client.borrowed_transaction import lent
 from holdfast.client.client import Client
+from holdfast.errors import NotAllowedHere
 
 
 class ClientHolder:
@@ -38,6 +40,11 @@ class ClientHolder:
         """The client. Opens the store at first use."""
         self._check_process()
         if self._client is None:
+            if find_program() is not None:
+                raise NotAllowedHere(
+                    "an app was used in a workflow, which would do the same again on every replay: use start(…), "
+                    "each(…), signals and children there, or use the app in a step"
+                )
             if self._opening is None:
                 self._opening = asyncio.Lock()
             async with self._opening:

@@ -16,6 +16,7 @@ import msgspec
 from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.update import AnyUpdate, Update
 from holdfast.client.access import Access
+from holdfast.client.repeated_message import check_repeat
 from holdfast.core import events as e
 from holdfast.core.acceptance import update_refusal
 from holdfast.core.commands import carry
@@ -60,7 +61,7 @@ class Inquiry:
             case Accepted(is_repeat=False):
                 return None
             case Accepted():
-                return await self._asked_before(sent.asks)
+                return await self._asked_before(sent)
             case Ended(status=status):
                 raise RunFinished(
                     f"run {self._run} has {status.value}: it no longer takes update {self._name}",
@@ -85,14 +86,16 @@ class Inquiry:
         asks = sha256(self._name.encode() + b"\0" + data).digest()
         return message(self._run, self._id, "update", event, blobs=tuple(blobs.items()), asks=asks)
 
-    async def _asked_before(self, asks: bytes) -> Question:
+    async def _asked_before(self, sent: Message) -> Question:
         found = await self._client.store.question(self._run, self._id)
         if found is None:
+            kept = await self._client.store.sent(self._run, self._id)
+            check_repeat(kept, self._id, sent.body, f"update {self._name}")
             raise Conflict(
                 f"run {self._run}: id {self._id!r} is that of another message, so update {self._name} was not asked. "
                 "Use a different id."
             )
-        if found.asked and found.asked != asks:
+        if found.asked and found.asked != sent.asks:
             raise Conflict(
                 f"run {self._run}: id {self._id!r} was used for a different question, so update {self._name} was not "
                 "asked. Use a different id for a different value."

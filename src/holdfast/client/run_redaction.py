@@ -7,19 +7,21 @@ from collections.abc import Sequence
 
 from holdfast.authoring.handle import RedactionResult
 from holdfast.client.access import Access
+from holdfast.client.ended_run import ended_row
 from holdfast.client.kept_contents import read_contents
 from holdfast.client.other_holders import left_in_itself, left_in_others
 from holdfast.core.erasure import Erasure
 from holdfast.core.hints import did_you_mean
-from holdfast.core.ids import check_id, check_text
+from holdfast.core.ids import check_text
 from holdfast.core.redacted import Redacted
-from holdfast.errors import Conflict, InvalidInput, RunNotFound, RunOpen
+from holdfast.errors import Conflict, InvalidInput
 from holdfast.ports.facts import RunRedacted
-from holdfast.ports.runs import RunRow
 
 TRIES = 20
 BREATH = 0.05
 """Seconds between two tries while the run is compacted, deleted or redacted by another process."""
+
+ENDED = "a run that has ended can be redacted"
 
 LONGEST = 1000
 """Characters of a path."""
@@ -36,7 +38,7 @@ async def redact(client: Access, run_id: str, paths: Sequence[str], reason: str,
     _check(paths, reason)
     store = client.store
     for _ in range(TRIES):
-        row = await ended_row(client, run_id)
+        row = await ended_row(client, run_id, ENDED)
         kept = await read_contents(store, row)
         erasure = Erasure(paths)
         await asyncio.to_thread(kept.teach, erasure)
@@ -65,21 +67,6 @@ async def redact(client: Access, run_id: str, paths: Sequence[str], reason: str,
             )
         await asyncio.sleep(BREATH)
     raise Conflict(f"run {run_id} was not redacted: other processes change it all the time. Try again.")
-
-
-async def ended_row(client: Access, run_id: str) -> RunRow:
-    """The row of a run that has ended. Raises an error that says what to do first."""
-    row = await client.store.get(check_id(run_id, "run id"))
-    if row is None:
-        raise RunNotFound(f"no run {run_id!r} in {client.store.url}")
-    if not row.status.is_terminal:
-        raise RunOpen(
-            f"run {run_id} is {row.status.value}: only a run that has ended can be redacted. Cancel {row.id} (or kill "
-            f"it) and wait for its end first: holdfast cancel {row.id}",
-            run_id=row.id,
-            status=row.status.value,
-        )
-    return row
 
 
 def _check(paths: Sequence[str], reason: str) -> None:

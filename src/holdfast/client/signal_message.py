@@ -84,7 +84,9 @@ async def deliver(client: Access, message: Message, what: str, connection: objec
         case Accepted(is_repeat=False):
             return
         case Accepted():
-            check_repeat(await store.sent(run, message.id), message.id, message.body, what)
+            within = connection is not None
+            kept = await (store.sent_within(connection, run, message.id) if within else store.sent(run, message.id))
+            check_repeat(kept, message.id, message.body, what)
         case Ended(status=status):
             text = f"run {run} has {status.value}: {what} was refused"
             raise RunFinished(text, run_id=run, status=status.value)

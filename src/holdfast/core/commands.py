@@ -95,6 +95,7 @@ class Send(Asked, frozen=True):
     kind: Literal["signal", "cancel", "publish"]
     name: str = ""
     value: bytes = b"null"
+    id: str = ""
 
 
 class Expose(Asked, frozen=True):
@@ -227,6 +228,7 @@ def record(command: Command, blobs: dict[str, bytes]) -> events.Output:
                 to=command.to,
                 kind=command.kind,
                 name=command.name,
+                id=command.id,
                 value=value,
                 blob=blob,
                 refs=refs,

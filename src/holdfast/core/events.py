@@ -232,10 +232,11 @@ class UpdateReceived(SignalReceived, frozen=True, tag="update", kw_only=True):
 
 class SendSettled(Event, frozen=True, tag="settled", kw_only=True):
     """The outcome of a signal that row `ordinal` sent under `key`: recorded if it did not arrive, or if the program
-    waits for it. "missing": there is no such run; otherwise the status in which it had ended."""
+    waits for it. "missing": there is no such run; "conflict": another message had its id; otherwise the status in which
+    the run had ended."""
 
     key: str
-    status: Literal["delivered", "missing", "completed", "failed", "cancelled"] = "delivered"
+    status: Literal["delivered", "missing", "conflict", "completed", "failed", "cancelled"] = "delivered"
     to: str = ""
     name: str = ""
     ordinal: int = 0

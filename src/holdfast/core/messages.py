@@ -79,9 +79,11 @@ def with_status(reply: bytes, status: str) -> bytes:
     return _encoder.encode(_settled.decode(whole))
 
 
-def undelivered_id(message: str) -> str:
-    """The id of the message that tells a run the outcome of one it sent."""
-    return f"undelivered {message}"
+def undelivered_id(reply: bytes) -> str:
+    """The id of the message that tells a run the outcome of one it sent. Of the place in its journal, since it may send
+    several messages under one id."""
+    settled = _settled.decode(reply)
+    return f"undelivered {settled.ordinal}:{settled.key}"
 
 
 def with_key(body: bytes, key: str) -> bytes:

@@ -66,12 +66,14 @@ class ChildStarted(Carrier, frozen=True, tag="child", kw_only=True):
 
 
 class MessageSent(Carrier, frozen=True, tag="sent", kw_only=True):
-    """A message to another run, or to the watchers of a topic, sent in the same transaction."""
+    """A message to another run, or to the watchers of a topic, sent in the same transaction. `id`: its author's; empty
+    for one that is made of the row and the key."""
 
     key: str
     to: str
     kind: Literal["signal", "cancel", "publish"]
     name: str = ""
+    id: str = ""
 
 
 class Exposed(Carrier, frozen=True, tag="exposed", kw_only=True):

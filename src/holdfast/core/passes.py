@@ -259,7 +259,7 @@ class _Past:
                 self.signals.pop(event.message, None)
             case e.Answered():
                 self.answered.add(event.message)
-            case e.MessageSent() if event.kind == "signal":
+            case e.MessageSent() if event.kind == "signal" and not event.id:  # an id of its own counts in the store
                 self._send(event, ordinal)
             case e.SendSettled() if event.status != "delivered":
                 self._lose(event)

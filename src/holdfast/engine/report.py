@@ -113,7 +113,8 @@ def turned(session: Held, draft: Draft, park: Park | None, *, is_leaving: bool, 
             sent = [x for x in draft.outputs if isinstance(x, e.MessageSent) and x.kind == "signal"]
             names = ", ".join(f"{x.name} to run {x.to}" for x in sent)
             what = f"{unread} of the signals of its last turn ({names})"
-            telemetry.tell(t.SignalLost(*_who(session), what, "missing, or has ended"))
+            why = "missing, has ended, or has another message under that id"
+            telemetry.tell(t.SignalLost(*_who(session), what, why))
         _ended(session, run.end, telemetry)
     elif run.paused is not None:
         _paused(telemetry, _who(session), run.paused.reason, run.paused.detail, was_opened=True)

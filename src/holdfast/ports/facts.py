@@ -145,7 +145,8 @@ class BodyLeftBehind(_Fact, frozen=True):
 
 
 class SignalLost(_RunFact, frozen=True):
-    """A message that the run sent was not delivered."""
+    """A message that the run sent was not delivered. `why`: "missing", the status in which the receiver had ended, or
+    "conflict" if another message has its id."""
 
     what: str
     why: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal, Protocol, TypeAlias
 
@@ -10,6 +10,7 @@ import msgspec
 
 from holdfast.core import events as e
 from holdfast.core.checksums import message_checksum
+from holdfast.core.message_ids import other_use
 from holdfast.core.messages import encode_event
 from holdfast.core.references import references_of
 from holdfast.core.status import Status
@@ -26,8 +27,9 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     `references`: the blobs that the body refers to.
 
-    `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, the run whose turn it
-    is gets it, with why (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
+    `reply`: an encoded `SendSettled`. If the message comes with a turn and cannot be delivered, or is another one than
+    the run was sent under its id (`core.message_ids`), the run whose turn it is gets it, with why
+    (`core.messages.with_status`) and the id `core.messages.undelivered_id`.
 
     `asks`: for an update, the hash of its value. Its question is stored with the message (`ports.updates`).
     """
@@ -115,6 +117,21 @@ class Missing(msgspec.Struct, frozen=True, gc=False):
 
 
 Delivery: TypeAlias = Accepted | Ended | Missing
+
+
+def why_lost(message: Message, delivery: Delivery, kept: Callable[[], Message | None]) -> str:
+    """Why a message of a turn did not arrive, as its sender is told; empty if it did, now or before. `kept`: what its
+    run was sent under its id."""
+    match delivery:
+        case Ended(status=status):
+            return status.value
+        case Missing():
+            return "missing"
+        case Accepted(is_repeat=True):
+            before = kept()
+            return "conflict" if before is not None and other_use(before.body, message.body) else ""
+        case Accepted():
+            return ""
 
 
 class Watcher(msgspec.Struct, frozen=True, gc=False):

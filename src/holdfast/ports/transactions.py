@@ -101,6 +101,11 @@ class Transactions(Protocol):
         `create_within`: the run gets it if and when the caller commits."""
         ...
 
+    async def sent_within(self, connection: object, run: str, id: str) -> Message | None:
+        """What the run was sent under this id, like `Inbox.sent`, as the caller's open transaction sees it: also what
+        that transaction sent itself."""
+        ...
+
     def wake(self) -> None:
         """Tells workers to look for what callers wrote in transactions of their own, whose commit the store does not
         see. At any time, from any thread; returns at once."""

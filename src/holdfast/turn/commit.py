@@ -169,9 +169,17 @@ def _child(run: Run, event: e.ChildStarted, command: c.StartChild, draft: Draft)
     return new_run(event.run, started, draft.at, watcher=(run.id, event.key), rides=not event.queue)[0]
 
 
+def _message_id(run: Run, what: str) -> str:
+    """The id of a message that a row of this run sends. With the time of the run's creation: when a run is deleted, its
+    id is free for another one, whose messages are others."""
+    assert run.created_at is not None
+    return f"{run.id}:{micros(run.created_at)}:{run.ordinal}:{what}"
+
+
 def _send(run: Run, event: e.MessageSent, messages: list[Message], publications: list[Publication]) -> None:
-    sender = f"{run.id}:{run.ordinal}:{event.key}"
+    sender = _message_id(run, event.key)
     if event.kind == "signal":
+        sender = event.id or sender
         body: e.AnyEvent = e.SignalReceived(
             message=sender,
             name=event.name,
@@ -214,7 +222,7 @@ def _to_children(run: Run, *, is_late: bool) -> list[Message]:
         return []
     failed = isinstance(run.end, e.Failed) and not is_late
     cause = "passed its deadline" if is_late else "failed" if failed else "was killed"
-    sender = f"{run.id}:{run.ordinal}:end"
+    sender = _message_id(run, "end")
     body = e.CancelRequested(
         message=sender, reason=f"its parent {run.id} {cause}", actor=f"run {run.id}", trace=run.trace
     )
@@ -223,7 +231,7 @@ def _to_children(run: Run, *, is_late: bool) -> list[Message]:
 
 def _ask_for_round(run: Run) -> Message:
     """The message by which a run asks its parent for the next round, with its key there."""
-    sender = f"{run.id}:{run.ordinal}:round"
+    sender = _message_id(run, "round")
     value = msgspec.Raw(msgspec.json.encode(run.parent_key))
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=value)
     return message(run.parent, sender, "signal", body)
@@ -231,6 +239,6 @@ def _ask_for_round(run: Run) -> Message:
 
 def _no_more_rounds(run: Run, child: str) -> Message:
     """The message by which a run that ends tells a child that there are no more rounds."""
-    sender = f"{run.id}:{run.ordinal}:no more rounds"
+    sender = _message_id(run, "no more rounds")
     body = e.SignalReceived(message=sender, name=ROUND, sender=run.id, value=msgspec.Raw(NO_MORE))
     return message(child, sender, "signal", body)

@@ -20,6 +20,8 @@ BY_KIND: dict[type[e.Event], str] = {
 BY_WORKFLOW = {BATCH: "batch completed", "bouquet": "flow completed", "parcels": "machine completed"}
 BY_MESSAGE = {"cancel": "child cancelled with its parent", "signal": "signal between runs", "publish": "run published"}
 
+SETTLED = {"delivered": "signal awaited and delivered", "conflict": "signal told as a conflict"}
+
 CONSTRUCTS = (
     *BY_KIND.values(),
     *BY_WORKFLOW.values(),
@@ -27,6 +29,7 @@ CONSTRUCTS = (
     "step undone",
     "signal told as lost",
     "signal awaited and delivered",
+    "signal told as a conflict",
     "step timed out",
     "cleaned up after a cancel",
     "grace ran out",
@@ -53,7 +56,7 @@ def met_in(run: Run, turn: Turn) -> Iterator[str]:
                 if event.kind == "cancel" and _is_of_an_earlier_life(run, event.to):
                     yield "child of an earlier life cancelled"
             case e.SendSettled():
-                yield "signal awaited and delivered" if event.status == "delivered" else "signal told as lost"
+                yield SETTLED.get(event.status, "signal told as lost")
             case e.StepScheduled():
                 if event.undoes:
                     yield "step undone"

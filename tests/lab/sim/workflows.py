@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, TypeAlias
 
 from holdfast import (
+    Conflict,
     Flow,
     FlowBuilder,
     Limit,
@@ -285,8 +286,11 @@ async def play_more(verb: str, rest: list[Any]) -> Any:
             return rumour.publish(rest[0])
         case "talk":
             partner = start(play([["signal"]]))
-            await (partner.signal(news, rest[0]) if rest[0] % 2 else news.send(partner.id, rest[0]))
+            tip = "tip" if rest[0] % 3 else None
+            await (partner.signal(news, rest[0], id=tip) if rest[0] % 2 else news.send(partner.id, rest[0], id=tip))
             heard = await partner.result()
+            if tip is not None:
+                await tell_again(partner.id, rest[0], tip)
             await tell_the_gone(partner.id)
             return heard
         case "detached":
@@ -303,6 +307,14 @@ async def play_more(verb: str, rest: list[Any]) -> Any:
             return await bouquet({"label": rest[0], "count": rest[1]})
         case _:
             return await play_in_time(verb, rest)
+
+
+async def tell_again(run: str, number: int, tip: str) -> None:
+    """The same message is a repeat, also for a run that has ended. Another one under its id is a conflict, as long as
+    the inbox keeps what was sent."""
+    await news.send(run, number, id=tip)
+    with suppress(Conflict):
+        await news.send(run, number + 1, id=tip)
 
 
 async def tell_the_gone(run: str) -> None:

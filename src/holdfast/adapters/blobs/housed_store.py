@@ -107,7 +107,7 @@ class _HousedStore:
         self.tally, self.spread = inner.tally, inner.spread
         self.final_seq, self.news = inner.final_seq, inner.news
         self.replace, self.watchers, self.unread = inner.replace, inner.watchers, inner.unread
-        self.sent, self.published = inner.sent, inner.published
+        self.sent, self.sent_within, self.published = inner.sent, inner.sent_within, inner.published
         self.question, self.refuse = inner.question, inner.refuse
         self.heart, self.claim, self.due, self.acquit = inner.heart, inner.claim, inner.due, inner.acquit
         self.reinstate, self.lease, self.held, self.take = inner.reinstate, inner.lease, inner.held, inner.take

@@ -7,7 +7,7 @@ from holdfast.adapters.memory.tables import Letter, Tables
 from holdfast.adapters.memory.transaction import Transaction
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
-from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication, kept_message
+from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication, kept_message, why_lost
 from holdfast.ports.runs import RunRow
 
 
@@ -49,12 +49,21 @@ def sent(tables: Tables, no: int, id: str) -> Message | None:
     return kept_message(tables.runs[no].id, id, letter.kind, letter.body, letter.checksum)
 
 
-def tell_sender(transaction: Transaction, no: int, message: Message, refused: Ended | Missing) -> None:
+def send_with_turn(transaction: Transaction, no: int, message: Message) -> None:
+    """Sends what a turn of run `no` brings. If it does not arrive, its sender is told, if it asked."""
+    delivery = send(transaction, message)
+    if message.reply and delivery != Accepted():
+        tables = transaction.tables
+        why = why_lost(message, delivery, lambda: sent(tables, tables.numbers[message.run], message.id))
+        if why:
+            _tell_sender(transaction, no, message, why)
+
+
+def _tell_sender(transaction: Transaction, no: int, message: Message, why: str) -> None:
     """Tells the sender the outcome of a message from its own turn, whose row is written. A run that ended with it
     keeps the outcome and is not woken."""
     run = transaction.tables.runs[no]
-    why = refused.status.value if isinstance(refused, Ended) else "missing"
-    name, last = undelivered_id(message.id), run.inbox_last + 1
+    name, last = undelivered_id(message.reply), run.inbox_last + 1
     body = with_status(message.reply, why)
     checksum = message_checksum(run.id, name, "undelivered", body)
     transaction.tables.inbox[no][name] = Letter(last, name, "undelivered", body, checksum)

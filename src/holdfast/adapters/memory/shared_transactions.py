@@ -35,5 +35,9 @@ class Lending(Access):
         """See `ports.transactions`: refused."""
         raise InvalidInput(f"connection=: {_NO_DATABASE}")
 
+    async def sent_within(self, connection: object, run: str, id: str) -> Message | None:
+        """See `ports.transactions`: refused."""
+        raise InvalidInput(f"connection=: {_NO_DATABASE}")
+
     def wake(self) -> None:
         """Does nothing: callers have no transactions here."""

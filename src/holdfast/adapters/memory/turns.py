@@ -10,7 +10,6 @@ from holdfast.core.checksums import shown_checksum
 from holdfast.core.mailbox import apply_attributes
 from holdfast.core.turn import instant
 from holdfast.ports.contents import StoredValue
-from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.parts import STREAMS
 from holdfast.ports.row import moved
@@ -41,9 +40,7 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
     for child in commit.children:
         creation.start_child(transaction, child, row.ordinal)
     for message in commit.messages:
-        delivery = messages.send(transaction, message)
-        if message.reply and not isinstance(delivery, Accepted):
-            messages.tell_sender(transaction, run.no, message, delivery)
+        messages.send_with_turn(transaction, run.no, message)
     for publication in commit.publications:
         messages.publish(transaction, publication)
     _show(transaction, commit)

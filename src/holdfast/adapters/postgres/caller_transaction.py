@@ -24,7 +24,7 @@ from holdfast.adapters.postgres.creation import NewEntry, creation_of, delivery_
 from holdfast.adapters.postgres.problems import is_lost, translated
 from holdfast.adapters.postgres.statements import Texts
 from holdfast.errors import InvalidInput
-from holdfast.ports.inbox import Delivery, Message
+from holdfast.ports.inbox import Delivery, Message, kept_message
 from holdfast.ports.runs import Creation
 
 T = TypeVar("T")
@@ -57,6 +57,12 @@ async def send(connection: object, message: Message, home: Home) -> Delivery:
     ((words,),) = await _within(connection, sql.SEND, (home.moments.wall(), sent), home)
     wake_after_commit(connection, [message.run], home)
     return delivery_of(words[0])
+
+
+async def sent(connection: object, run: str, id: str, home: Home) -> Message | None:
+    """What a run was sent under an id, read in the caller's transaction."""
+    rows = await _within(connection, sql.SENT, (run, id), home)
+    return next((kept_message(*row) for row in rows), None)
 
 
 async def _within(connection: object, statement: str, values: Sequence[Any], home: Home, by: str = "") -> list[Any]:

@@ -97,6 +97,10 @@ class Lending(Access):
         """See `ports.transactions`."""
         return await caller_transaction.send(connection, message, await self._at_home())
 
+    async def sent_within(self, connection: object, run: str, id: str) -> Message | None:
+        """See `ports.transactions`."""
+        return await caller_transaction.sent(connection, run, id, await self._at_home())
+
     def wake(self) -> None:
         """See `ports.transactions`."""
         untold, self._untold = self._untold, {}

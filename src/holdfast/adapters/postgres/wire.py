@@ -16,7 +16,7 @@ from holdfast.core.checksums import answer_checksum, shown_checksum
 from holdfast.core.definition import DefinitionBytes
 from holdfast.core.events import Started
 from holdfast.core.instants import span_micros
-from holdfast.core.messages import encode_event, ended_by, id_in_use, with_key, with_status
+from holdfast.core.messages import encode_event, ended_by, id_in_use, undelivered_id, with_key, with_status
 from holdfast.core.references import references_of
 from holdfast.core.status import Status
 from holdfast.core.turn import Row, micros
@@ -178,7 +178,7 @@ def message(sent: Message) -> dict[str, Any]:
         wire["asks"] = (sent.asks, answer_checksum(sent.run, sent.id, "", b"", ""))
     if sent.reply:
         before, _, after = with_status(sent.reply, "missing").partition(_MISSING)
-        wire["reply"] = (before + _STATUS, after)  # the server fills in why
+        wire["reply"] = (before + _STATUS, after, undelivered_id(sent.reply))  # the server fills in why
     return wire
 
 

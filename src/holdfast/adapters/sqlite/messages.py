@@ -9,7 +9,7 @@ from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import message_checksum
 from holdfast.core.messages import undelivered_id, with_key, with_status
-from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication
+from holdfast.ports.inbox import Accepted, Delivery, Ended, Message, Missing, Publication, kept_message, why_lost
 from holdfast.ports.journal import Commit
 
 CALLS = frozenset({"cancel", "pause"})
@@ -52,13 +52,27 @@ def send(transaction: Transaction, message: Message) -> Delivery:
     return Accepted()
 
 
-def tell_sender(transaction: Transaction, commit: Commit, message: Message, refused: Ended | Missing) -> None:
+def sent(transaction: Transaction, run: str, id: str) -> Message | None:
+    """What a run was sent under an id, as this transaction sees it."""
+    found = transaction.row(SENT, (run, id))
+    return kept_message(*found) if found is not None else None
+
+
+def send_with_turn(transaction: Transaction, commit: Commit, message: Message) -> None:
+    """Sends what the turn brings. If it does not arrive, its sender is told, if it asked."""
+    delivery = send(transaction, message)
+    if message.reply and delivery != Accepted():
+        why = why_lost(message, delivery, lambda: sent(transaction, message.run, message.id))
+        if why:
+            _tell_sender(transaction, commit, message, why)
+
+
+def _tell_sender(transaction: Transaction, commit: Commit, message: Message, why: str) -> None:
     """Tells the sender the outcome of a message from its own turn. A run that ended with that turn keeps the outcome
     and is not woken."""
-    why = refused.status.value if isinstance(refused, Ended) else "missing"
     last = transaction.row(sql.FENCE, (commit.no,))[2] + 1
     body = with_status(message.reply, why)
-    name = undelivered_id(message.id)
+    name = undelivered_id(message.reply)
     checksum = message_checksum(commit.row.run, name, "undelivered", body)
     transaction.run(sql.DELIVER, (commit.no, last, name, "undelivered", body, transaction.now, checksum))
     if commit.is_terminal:

@@ -40,6 +40,13 @@ class Lending(Access):
             self._writer.lent, connection, lambda transaction: messages.send(transaction, message), self._location.url
         )
 
+    async def sent_within(self, connection: object, run: str, id: str) -> Message | None:
+        """See `ports.transactions`."""
+        self._check_process()
+        return caller_transaction.within(
+            self._writer.lent, connection, lambda transaction: messages.sent(transaction, run, id), self._location.url
+        )
+
     def wake(self) -> None:
         """Checks that this is the store's process, and nothing more: a lent transaction tells when it commits."""
         self._check_process()

@@ -15,12 +15,11 @@ from holdfast.adapters.sqlite.answers import settle
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.connections import fetch, run
 from holdfast.adapters.sqlite.creation import start_child, tell_adopters
-from holdfast.adapters.sqlite.messages import publish, send, tell_sender
+from holdfast.adapters.sqlite.messages import publish, send_with_turn
 from holdfast.adapters.sqlite.stream_rows import add_parts
 from holdfast.adapters.sqlite.transaction import Transaction
 from holdfast.core.checksums import shown_checksum
 from holdfast.core.turn import micros
-from holdfast.ports.inbox import Accepted
 from holdfast.ports.journal import Commit, Committed, Fenced, Unread, Verdict
 from holdfast.ports.row import RowAfter, row_after
 
@@ -136,9 +135,7 @@ def _reach_out(transaction: Transaction, commit: Commit) -> int:
     for child in commit.children:
         start_child(transaction, child, commit.row.ordinal)
     for message in commit.messages:
-        delivery = send(transaction, message)
-        if message.reply and not isinstance(delivery, Accepted):
-            tell_sender(transaction, commit, message, delivery)
+        send_with_turn(transaction, commit, message)
     for publication in commit.publications:
         publish(transaction, publication)
     return int(transaction.row(sql.FENCE, (commit.no,))[2])

@@ -132,6 +132,11 @@ def _attempt_failed(fact: t.AttemptFailed) -> tuple[object, ...]:
     return fact.run, fact.key, fact.attempt, _why(fact, 200), then
 
 
+def _signal_lost(fact: t.SignalLost) -> tuple[object, ...]:
+    why = "another message has its id" if fact.why == "conflict" else f"the run is {fact.why}"
+    return fact.run, fact.what, why
+
+
 def _shown(fact: t.Fact, error: BaseException | None) -> _ExcInfo | None:
     """The error with its traceback. That of a body begins with the author's code."""
     if error is None:
@@ -238,9 +243,7 @@ LINES: dict[type[t.Fact], Line] = {
         "workflow); it is left behind and can do nothing durable",
         _of("run"),
     ),
-    t.SignalLost: Line(
-        "signal lost", _warning, "run %s: %s was not delivered: the run is %s", _of("run", "what", "why")
-    ),
+    t.SignalLost: Line("signal lost", _warning, "run %s: %s was not delivered: %s", _signal_lost),
     t.MessageDamaged: Line("message damaged", _error, "run %s: %s; it is paused", _of("run", "why")),
     t.StepStarted: Line("step started", _info, "run %s: step %s started, attempt %d", _of("run", "key", "attempt")),
     t.StepCompleted: Line("step ended", _info, "run %s: step %s completed", _of("run", "key")),

@@ -15,9 +15,12 @@ from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.receipts import Receipt, SyncReceipt
 from holdfast.core.commands import Expose, Send
 from holdfast.core.durations import Duration, parse_duration
-from holdfast.core.ids import check_name
+from holdfast.core.ids import check_id, check_name
 from holdfast.core.payload import Shape
 from holdfast.errors import DefinitionError
+
+if TYPE_CHECKING:
+    from holdfast.authoring.script.script_program import ScriptProgram
 
 T = TypeVar("T")
 Rc = TypeVar("Rc", bound=Receipt)
@@ -89,13 +92,19 @@ class AsyncChannel(Channel[T]):
 class Sending(Typed[T]):
     """A signal, sent from inside a run."""
 
-    def _send(self, kind: type[Rc], run: str, value: T) -> Rc:
+    def _send(self, kind: type[Rc], run: str, value: T, id: str | None) -> Rc:
         program = require_program("Signal.send()", outside="From outside: await run.signal(…).")
-        data = self.encode(value)
-        program.children.check_signal(run, self.name, data)
-        key = program.take_key(f"send {self.name}")
-        program.ask(Send(key=key, to=run, kind="signal", name=self.name, value=data))
-        return kind(program.receipts, key, run, self.name)
+        return send_signal(kind, program, run, self, value, id)
+
+
+def send_signal(kind: type[Rc], program: ScriptProgram, run: str, signal: Typed[T], value: T, id: str | None) -> Rc:
+    """Sends with this turn. Returns the receipt."""
+    chosen = check_id(id, "message id") if id is not None else ""
+    data = signal.encode(value)
+    program.children.check_signal(run, signal.name, data)
+    key = program.take_key(f"send {signal.name}")
+    program.ask(Send(key=key, to=run, kind="signal", name=signal.name, value=data, id=chosen))
+    return kind(program.receipts, key, run, signal.name, chosen)
 
 
 class Publishing(Typed[T]):
@@ -112,11 +121,12 @@ class Signal(Sending[T], AsyncChannel[T]):
     """A durable message to one run: buffered, exactly once, FIFO per sender. Its type is part of it:
     `approved = Signal[bool]("approved")`."""
 
-    def send(self, run: str, value: T) -> Receipt:
+    def send(self, run: str, value: T, *, id: str | None = None) -> Receipt:
         """Sends to another run, from inside a run, with this turn: exactly once. Await the returned receipt to know
         that the signal arrived; it raises `RunFinished` or `RunNotFound` if it did not. Without an await, a lost signal
-        is only logged."""
-        return self._send(Receipt, run, value)
+        is only logged. The same signal with the same `id` counts once, however often and by whom it is sent; another
+        signal or value under that id is lost, with `Conflict`."""
+        return self._send(Receipt, run, value, id)
 
 
 class Topic(Publishing[T], AsyncChannel[T]):
@@ -140,11 +150,12 @@ class SyncChannel(Channel[T]):
 class SyncSignal(Sending[T], SyncChannel[T]):
     """A signal, waited for in sync workflows."""
 
-    def send(self, run: str, value: T) -> SyncReceipt:
+    def send(self, run: str, value: T, *, id: str | None = None) -> SyncReceipt:
         """Sends to another run, from inside a run, with this turn: exactly once. Call `.wait()` on the returned receipt
         to know that the signal arrived; it raises `RunFinished` or `RunNotFound` if it did not. Otherwise a lost signal
-        is only logged."""
-        return self._send(SyncReceipt, run, value)
+        is only logged. The same signal with the same `id` counts once, however often and by whom it is sent; another
+        signal or value under that id is lost, with `Conflict`."""
+        return self._send(SyncReceipt, run, value, id)
 
 
 class SyncTopic(Publishing[T], SyncChannel[T]):

@@ -9,8 +9,9 @@ import msgspec
 
 from holdfast.authoring.handle import JournalEvent, Part, RedactionResult, Run, RunView, StoredMessage
 from holdfast.authoring.script.calls import ChildCall
-from holdfast.authoring.script.channels import Channel, RunVar
+from holdfast.authoring.script.channels import Channel, RunVar, send_signal
 from holdfast.authoring.script.context import require_program
+from holdfast.authoring.script.receipts import Receipt
 from holdfast.authoring.script.script_program import ScriptProgram
 from holdfast.authoring.script.stream import Sent
 from holdfast.authoring.script.update import AnyUpdate
@@ -99,17 +100,13 @@ class ChildRun(Run[R]):
     async def signal(
         self, channel: Channel[T], value: T, *, id: str | None = None, connection: object | None = None
     ) -> None:
-        """Sends a signal with this turn."""
+        """Sends a signal with this turn. One that does not arrive is only logged; `channel.send(run.id, …)` can be
+        awaited."""
         if connection is not None:
             raise NotAllowedHere(
                 "run.signal(connection=…) in a workflow: it is sent with the turn; leave connection= out"
             )
-        program = self._program
-        data = channel.encode(value)
-        program.children.check_signal(self.id, channel.name, data)
-        key = program.take_key(f"send {channel.name}")
-        program.ask(Send(key=key, to=self.id, kind="signal", name=channel.name, value=data))
-        program.receipts.sent(channel.name, self.id)
+        _ = send_signal(Receipt, self._program, self.id, channel, value, id)
 
     async def cancel(self, reason: str = "") -> None:
         """Asks the child to stop, with this turn."""

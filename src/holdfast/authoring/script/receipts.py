@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.authoring.script.bridge import block_on
 from holdfast.core import events as e
 from holdfast.core.passes import place_of_send
-from holdfast.errors import HoldfastError, RunFinished, RunNotFound
+from holdfast.errors import Conflict, HoldfastError, RunFinished, RunNotFound
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.exchange import Exchange
@@ -23,16 +23,18 @@ if TYPE_CHECKING:
 
 class Receipt:
     """What `Signal.send` returns. Awaited, it ends once the signal is in the inbox of the other run, or raises
-    `RunFinished` or `RunNotFound`. A signal that is not awaited is sent too."""
+    `RunFinished`, `RunNotFound` or, if another message has its id, `Conflict`. A signal that is not awaited is sent
+    too."""
 
-    __slots__ = ("_key", "_name", "_place", "_receipts", "_to")
+    __slots__ = ("_id", "_key", "_name", "_place", "_receipts", "_to")
 
-    def __init__(self, receipts: Receipts, key: str, to: str, name: str) -> None:
+    def __init__(self, receipts: Receipts, key: str, to: str, name: str, id: str = "") -> None:
         self._receipts = receipts
         self._key = key
         self._to = to
         self._name = name
-        self._place = receipts.sent(name, to)
+        self._id = id
+        self._place = receipts.sent(name, to) if not id else ""  # under an id of its own the store knows what was sent
 
     def __repr__(self) -> str:
         return f"<Receipt of {self._name!r} to {self._to!r}>"
@@ -48,7 +50,18 @@ class Receipt:
                 receipts.give_up(self._key, future)
                 raise
         if event.status != "delivered":
-            raise _refused(event)
+            raise self._refused(event)
+
+    def _refused(self, event: e.SendSettled) -> HoldfastError:
+        to, what = self._to, f"signal {self._name} was not delivered"
+        if event.status == "missing":
+            return RunNotFound(f"no run {to!r} in this store: {what}")
+        if event.status == "conflict":
+            return Conflict(
+                f"run {to}: id {self._id!r} was used for another message, so {what}. Use a different id for a "
+                f"different message. What was sent: holdfast show {to}"
+            )
+        return RunFinished(f"run {to} has {_HOW[event.status]}: {what}", run_id=to, status=event.status)
 
 
 class SyncReceipt(Receipt):
@@ -57,8 +70,8 @@ class SyncReceipt(Receipt):
     __slots__ = ()
 
     def wait(self) -> None:
-        """Waits until the signal is in the inbox of the other run. Raises `RunFinished` or `RunNotFound` if it cannot
-        be delivered."""
+        """Waits until the signal is in the inbox of the other run. Raises `RunFinished`, `RunNotFound` or `Conflict`
+        if it cannot be delivered."""
         block_on(self, "Receipt.wait()")
 
 
@@ -83,7 +96,7 @@ class Receipts:
     def known(self, key: str, place: str) -> e.SendSettled | None:
         """The outcome, if the journal has it. A delivery in an earlier pass counts, although the signal is sent
         again."""
-        memo = self._program.memo(place)
+        memo = self._program.memo(place) if place else None
         earlier = memo.settled if memo is not None else None
         if isinstance(earlier, e.SendSettled) and (earlier.key, earlier.ordinal) not in self._lost:
             return earlier
@@ -119,13 +132,6 @@ class Receipts:
     def pending(self) -> list[asyncio.Future[Any]]:
         """Every future that may be awaited."""
         return [future for several in self._futures.values() for future in several]
-
-
-def _refused(event: e.SendSettled) -> HoldfastError:
-    what = f"signal {event.name} was not delivered"
-    if event.status == "missing":
-        return RunNotFound(f"no run {event.to!r} in this store: {what}")
-    return RunFinished(f"run {event.to} has {_HOW[event.status]}: {what}", run_id=event.to, status=event.status)
 
 
 _HOW = {"completed": "completed", "failed": "failed", "cancelled": "been cancelled"}

@@ -236,6 +236,24 @@ class TransactionsSuite(Suite):
         with pytest.raises(InvalidInput):
             await send(object(), signal("r", "m4"))
 
+    async def test_what_a_transaction_sent_is_read_in_it(self, world: World) -> None:
+        """Contract: under an id, what was sent before and in the transaction itself; others see it with the commit."""
+        await world.make("r")
+        await world.store.send(signal("r", "m1"))
+        transaction = await begun(world)
+        later = signal("r", "m2", "stop", b"2")
+        assert await world.store.send_within(transaction.connection, later) == Accepted()
+        for message in (signal("r", "m1"), later):
+            found = await world.store.sent_within(transaction.connection, "r", message.id)
+            assert found is not None
+            assert (found.run, found.id, found.kind, found.body) == ("r", message.id, "signal", message.body)
+        assert await world.store.sent_within(transaction.connection, "r", "m3") is None
+        assert await world.store.sent_within(transaction.connection, "nobody", "m1") is None
+        await transaction.roll_back()
+        assert await world.store.sent("r", "m2") is None
+        with pytest.raises(InvalidInput):
+            await world.store.sent_within(object(), "r", "m1")
+
     @KINDS
     async def test_what_a_turn_in_a_transaction_makes_of_its_row(self, world: World, kind: Kind) -> None:
         """Contract: the same as anywhere else."""

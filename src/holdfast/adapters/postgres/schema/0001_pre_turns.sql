@@ -314,6 +314,38 @@ BEGIN
 END
 $$;
 
+-- What of an encoded message makes it the same as another one under its id: kind, name and value. As
+-- `core.message_ids` has it. `json` keeps a value as it is written.
+CREATE OR REPLACE FUNCTION _said(body bytea) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
+    SELECT ARRAY[said ->> 't', said ->> 'name', coalesce((said -> 'value')::text, 'null'), coalesce(said ->> 'blob', '')]
+    FROM (SELECT convert_from(body, 'UTF8')::json AS said) AS event
+$$;
+
+-- Whether the run was sent another message under this id. What is no longer kept, is damaged, or was replaced or redacted
+-- by a person counts as the same. Reads one row by `inbox_by_sender`; the run's row is locked by the caller.
+CREATE OR REPLACE FUNCTION _is_other_message(target text, message text, sent bytea) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    kept record;
+BEGIN
+    SELECT inbox.kind, inbox.body, inbox.checksum INTO kept FROM runs JOIN inbox ON inbox.run = runs.no
+    WHERE runs.id = target AND inbox.id = message;
+    IF kept.body = ''::bytea
+        OR kept.checksum NOT IN (''::bytea, _checksum(target, message, kept.kind, kept.body)) THEN
+        RETURN false;
+    END IF;
+    IF _said(kept.body) IS NOT DISTINCT FROM _said(sent) THEN
+        RETURN false;
+    END IF;
+    IF (_said(kept.body))[1:2] IS DISTINCT FROM (_said(sent))[1:2] THEN
+        RETURN true;
+    END IF;
+    RETURN strpos((_said(kept.body))[3], '⟦redacted⟧') = 0
+        AND coalesce(convert_from(kept.body, 'UTF8')::json ->> 'replaced_by', '') = '';
+EXCEPTION WHEN data_exception THEN  -- older than checksums, and unreadable
+    RETURN false;
+END
+$$;
+
 -- Tells a run that a message of its own turn, whose row is locked and moved, could not be delivered. One that ended with
 -- it keeps that, and is not woken.
 CREATE OR REPLACE FUNCTION _tell_sender(at bigint, turn_no bigint, message text, message_body bytea)
@@ -349,8 +381,13 @@ BEGIN
             decode(one ->> 'checksum', 'base64'), one -> 'blobs', one -> 'names');
         IF word = 'accepted' THEN
             hints := hints || (one ->> 'run');
-        ELSIF word <> 'repeat' AND one ? 'reply' THEN
-            PERFORM _tell_sender(at, turn_no, 'undelivered ' || (one ->> 'id'), _filled(one -> 'reply', word));
+        ELSIF one ? 'reply' THEN
+            IF word = 'repeat' AND _is_other_message(one ->> 'run', one ->> 'id', decode(one ->> 'body', 'base64')) THEN
+                word := 'conflict';
+            END IF;
+            IF word <> 'repeat' THEN
+                PERFORM _tell_sender(at, turn_no, one -> 'reply' ->> 2, _filled(one -> 'reply', word));
+            END IF;
         END IF;
     END LOOP;
     FOR one IN SELECT * FROM jsonb_array_elements(extra -> 'publications') LOOP
