@@ -13,7 +13,7 @@ from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core import events as e
 from holdfast.core.gate import MANY
 from holdfast.testing.conformance.queues import end, mail_worker, make, rules
-from holdfast.testing.conformance.world import START, World, seconds
+from holdfast.testing.conformance.world import START, TTL, World, seconds
 from holdfast.upkeep.imposition import impose
 from tests.conformance.test_differential import open_store
 
@@ -48,10 +48,10 @@ async def played(store: str, steps: list[tuple[str, Any]]) -> list[list[str]]:
     clock = VirtualClock(START)
     world = World(await open_store(store, clock), clock)
     worker, made, held, taken = await mail_worker(world), list[str](), list[str](), set[str]()
-    claims: list[list[str]] = []
+    heart, claims = world.store.heart("i1", TTL), list[list[str]]()
     for verb, value in steps:
         clock.advance(1)
-        world.store.heart("i1", seconds(100)).beat()
+        heart.beat()
         match verb:
             case "rules":
                 await rules(world, **value)

@@ -7,7 +7,7 @@ from psycopg import sql as quoting
 
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.postgres import open_postgres
-from holdfast.core.gate import Gate
+from holdfast.core.gate import CATCH_UP, Gate
 from holdfast.core.turn import micros
 from holdfast.ports.queues import QueueChange
 from holdfast.testing.conformance.transactions import begun, within
@@ -110,4 +110,26 @@ async def test_a_share_does_not_leave_the_line_past_a_run_that_is_just_coming() 
         taken += (found := await world.claimed_ids(worker, limit=20))
         assert found
     assert "coming" in taken
+    await store.close()
+
+
+async def test_a_share_comes_back_to_a_long_line_where_it_was() -> None:
+    """Contract: leaving the line with each run gains nothing, also where shares leave at once."""
+    url, clock = clean_url("&notices=off"), VirtualClock(START)
+    store = await open_postgres(url, clock=clock)
+    world = World(store, clock)
+    worker = await world.worker("i1", queues=("mail",), definitions=(("order", ""),))
+    await world.worker("i2", queues=("mail",), definitions=(("parcel", ""),))
+    for number in range(101):
+        await world.make(f"p{number}", "parcel", queue="mail", share=f"p{number:03}")
+    for number in range(40):
+        await world.make(f"a{number:02}", queue="mail", share="a")
+    await world.claim(worker, limit=20)
+    taken = ""
+    for number in range(CATCH_UP + 11):
+        await world.make(f"b{number:02}", queue="mail", share="b")
+        (run,) = await world.claimed_ids(worker, limit=1)
+        taken += run[0]
+    assert taken.startswith("b" * (CATCH_UP + 1)), taken
+    assert taken[CATCH_UP + 1 :].count("b") == 5, taken
     await store.close()
