@@ -7,11 +7,7 @@ The rules never hold a run back: what is measured is what they cost, beside the 
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -21,9 +17,9 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks.admission_section import RESULTS, rendered
-from benchmarks.machine import machine, versions
 from benchmarks.places import STORES as PLACES
 from benchmarks.places import Place, placed
+from benchmarks.section import measured_on, show_section
 from holdfast import App, Limit, Queue, step, workflow
 
 STORES = ("memory", *PLACES)
@@ -147,19 +143,10 @@ async def all_of(stores: Sequence[str], sizes: Sizes) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Measures, shows the section, and keeps the figures if that is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.admission", description=__doc__)
-    parser.add_argument("--store", action="append", choices=STORES)
-    parser.add_argument("--record", action="store_true", help="write admission.json, which the page is made from")
-    given = parser.parse_args()
-    os.environ.setdefault("PYTEST_XDIST_TESTRUNUID", f"bench-{os.getpid()}")  # the server of this process, fsync on
-    facts = {"machine": {**machine(), "python": versions()["python"]}, "sizes": Sizes()._asdict()}
-    results = {**facts, "stores": asyncio.run(all_of(given.store or STORES, Sizes()))}
-    sys.stdout.write(rendered(results))
-    if given.record:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+async def measured_section(stores: Sequence[str]) -> dict[str, Any]:
+    """Everything that the section tells."""
+    return {**measured_on(Sizes()), "stores": await all_of(stores, Sizes())}
 
 
 if __name__ == "__main__":
-    main()
+    show_section("admission", __doc__, STORES, measured_section, rendered, RESULTS)

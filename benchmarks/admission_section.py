@@ -20,10 +20,10 @@ rounds in turns) in a queue with a rule and under a limit that never hold anythi
 and a transaction for its place. A start in a queue with rules waits for a claim.
 
 Then a tenant starts {few} runs in a queue of two places, alone and while another has {flood:,} waiting: until its last
-body began, p95, in milliseconds and in bodies. In bodies the ratio is to be 2 at most. Milliseconds come in rounds of
-two bodies: taking turns, the last of ten begins after nine rounds, alone after four, which is 2.25 times. The store in
-memory reads all its runs for a claim. {processor}, {cores} cores; Python {python}. The machine's load was {load_before}
-before.
+body began, p95, in milliseconds and in bodies. Both ratios are to be 2 at most. A tenant that comes back may catch up
+nine turns, so its ten runs come first once a place is free: one body later than alone at most, where the last begins
+after four. The store in memory reads all its runs for a claim. {processor}, {cores} cores; Python {python}. The
+machine's load was {load_before} before.
 
 | | W1, runs/s | in a queue | under a limit | alone | behind {flood:,} | × |
 |---|---:|---:|---:|---:|---:|---:|

@@ -7,11 +7,6 @@ The two are measured in turns, a round of each after the other, so that a busy m
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
-import os
-import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,10 +14,10 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.machine import machine, versions
 from benchmarks.places import STORES, Place, placed
 from benchmarks.program import app_at, one
 from benchmarks.rules_section import RESULTS, rendered
+from benchmarks.section import measured_on, show_section
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.core.limit import Demand, Rule
 from holdfast.ports.leases import ClaimRequest, WorkerRow
@@ -134,19 +129,10 @@ async def all_of(stores: Sequence[str], sizes: Sizes) -> dict[str, Any]:
     return found
 
 
-def main() -> None:
-    """Measures, shows the section, and keeps the figures if that is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.rules", description=__doc__)
-    parser.add_argument("--store", action="append", choices=STORES)
-    parser.add_argument("--record", action="store_true", help="write rules.json, which the page is made from")
-    given = parser.parse_args()
-    os.environ.setdefault("PYTEST_XDIST_TESTRUNUID", f"bench-{os.getpid()}")  # the server of this process, fsync on
-    facts = {"machine": {**machine(), "python": versions()["python"]}, "sizes": Sizes()._asdict()}
-    results = {**facts, "costs": asyncio.run(all_of(given.store or STORES, Sizes()))}
-    sys.stdout.write(rendered(results))
-    if given.record:
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+async def measured_section(stores: Sequence[str]) -> dict[str, Any]:
+    """Everything that the section tells."""
+    return {**measured_on(Sizes()), "costs": await all_of(stores, Sizes())}
 
 
 if __name__ == "__main__":
-    main()
+    show_section("rules", __doc__, STORES, measured_section, rendered, RESULTS)

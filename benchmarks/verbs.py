@@ -8,10 +8,6 @@ that looks so seldom that only the work itself is counted.
 
 from __future__ import annotations
 
-import argparse
-import asyncio
-import json
-import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -21,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from benchmarks.counting import Connections, counted_questions
+from benchmarks.section import show_section
 from benchmarks.verb_section import RESULTS, rendered
 from benchmarks.verb_workflows import INSIDE, WORKFLOWS, approve, approved, asked, nothing
 from holdfast import App, UpdateTimeout
@@ -191,17 +188,5 @@ async def measured(stores: Sequence[str]) -> dict[str, dict[str, dict[str, dict[
     return found
 
 
-def main() -> None:
-    """Counts, shows the section, and keeps the figures if that is asked for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.verbs", description=__doc__)
-    parser.add_argument("--store", action="append", choices=["sqlite", "postgresql"])
-    parser.add_argument("--record", action="store_true", help="write verbs.json, which the page is made from")
-    given = parser.parse_args()
-    found = asyncio.run(measured(given.store or ["sqlite", "postgresql"]))
-    sys.stdout.write(rendered(found))
-    if given.record:
-        RESULTS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    show_section("verbs", __doc__, ["sqlite", "postgresql"], measured, rendered, RESULTS)

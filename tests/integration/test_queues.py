@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import timedelta
 
 import pytest
 
@@ -51,6 +52,11 @@ async def job(name: str, tenant: str = "") -> str:
 async def napping() -> str:
     await sleep("1h")
     return "awake"
+
+
+@workflow
+async def minute() -> None:
+    await sleep("1m")
 
 
 @workflow
@@ -169,6 +175,28 @@ def test_a_tenant_with_many_runs_does_not_delay_one_with_ten() -> None:
         places = [place for place, (_, run) in enumerate(started, 1) if run.startswith("small")]
         assert len(places) == 10
         assert places[-1] <= 2 * 10, places
+
+
+def last_of_ten(*, before: timedelta | None) -> timedelta:
+    """How long the last of ten runs of a small tenant waits in a queue with two places, each taken a minute. Another
+    tenant has 300 runs waiting, and has been served for that long; None: there is no other."""
+    with Sim(App("memory://", workflows=[minute], queues=[Queue("mail", at_once=2)])) as sim:
+        for number in range(0 if before is None else 300):
+            sim.start(minute(), queue="mail", share="large", id=f"large-{number}")
+        sim.advance(before or timedelta())
+        small = [sim.start(minute(), queue="mail", share="small", id=f"small-{number}") for number in range(10)]
+        came = sim.now
+        sim.advance("1h")
+        rows = {run.id: run.started_at for run in sim.runs()}
+        return max(started - came for run in small if (started := rows[run.id]) is not None)
+
+
+@pytest.mark.parametrize("before", [timedelta(), timedelta(seconds=1), timedelta(seconds=59), timedelta(minutes=25.5)])
+def test_a_small_tenant_waits_at_most_twice_as_long_as_alone(before: timedelta) -> None:
+    """Promise (L6): in time, at two places, whether the large tenant has just begun or has long been served."""
+    alone = last_of_ten(before=None)
+    assert alone == timedelta(minutes=4)
+    assert last_of_ten(before=before) <= 2 * alone
 
 
 # -- on real stores ----------------------------------------------------------------------------------------------------

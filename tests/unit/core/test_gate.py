@@ -4,22 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from random import Random
 
 import pytest
 
-from holdfast.core.gate import OPEN, Gate, Room, line, room, times_after
+from holdfast.core.gate import LEAD, MANY, OPEN, PACE, STRIDE, Gate, Pick, Room, line, room, time_after, times_after
 
 
-def taken(shares: dict[str, int], counts: dict[str, int], gate: Gate = OPEN, **places: int) -> list[str]:
+def taken(
+    shares: dict[str, int], counts: dict[str, int], gate: Gate = OPEN, time: int = -LEAD, **places: int
+) -> list[str]:
     def runs_of(share: str) -> Iterator[str]:
         return iter([f"{share}{number}" for number in range(counts.get(share, 0))])
 
     ordered = sorted((time, share) for share, time in shares.items())
-    picks = list(line(ordered, runs_of=runs_of, places_of=places.get, gate=gate))
+    has_many = partial(_has_many, counts)
+    picks = list(line(ordered, runs_of=runs_of, places_of=places.get, has_many=has_many, gate=gate, time=time))
     assert [pick.start for pick in picks] == sorted(pick.start for pick in picks)
     return [pick.run for pick in picks]
+
+
+def _has_many(counts: dict[str, int], share: str) -> bool:
+    return counts[share] > MANY
 
 
 @pytest.mark.parametrize(
@@ -61,7 +69,14 @@ def test_only_the_shares_that_are_needed_are_read() -> None:
             read.append(f"s{number:05}")
             yield 0, f"s{number:05}"
 
-    found = line(shares(), runs_of=lambda share: iter([share]), places_of=lambda share: None, gate=OPEN)
+    found = line(
+        shares(),
+        runs_of=lambda share: iter([share]),
+        places_of=lambda share: None,
+        has_many=lambda share: share < "s00003",
+        gate=OPEN,
+        time=1,
+    )
     assert [pick.run for pick in islice(found, 3)] == ["s00000", "s00001", "s00002"]
     assert len(read) <= 5
 
@@ -81,6 +96,33 @@ def test_every_share_gets_its_weight(rng: Random) -> None:
 
 def test_what_was_taken_moves_its_shares() -> None:
     gate = Gate(weights={"gold": 4.0})
-    picks = list(line([(5, "gold")], runs_of=lambda _: iter("xy"), places_of=lambda _: None, gate=gate))
+    picks = _picks([(5, "gold")], {"gold": 2}, gate, time=0)
     assert times_after(picks) == {"gold": 500_005}
     assert [(pick.start, pick.finish) for pick in picks] == [(5, 250_005), (250_005, 500_005)]
+
+
+@pytest.mark.parametrize(("counts", "wanted"), [(MANY, 7), (MANY + 1, 7 + LEAD)])
+def test_a_share_that_lags_behind_begins_at_the_time_of_the_queue(counts: int, wanted: int) -> None:
+    """Contract: what it did not use longer ago is lost, and with many runs waiting all of it."""
+    assert _picks([(-LEAD, "a")], {"a": counts}, OPEN, time=7)[0].start == wanted
+    assert _picks([(8 + LEAD, "a")], {"a": counts}, OPEN, time=7)[0].start == 8 + LEAD
+
+
+def test_the_time_of_a_queue_follows_the_runs_that_begin() -> None:
+    """Contract: the lead below the last start; and each run moves it on by a little."""
+    picks = _picks([(10 + LEAD, "a")], {"a": 3}, OPEN, time=0)
+    assert time_after(0, picks) == 10 + 2 * STRIDE
+    assert time_after(STRIDE * 3, picks) == STRIDE * 3 + 3 * PACE
+    assert time_after(5, []) == 5
+
+
+def _picks(shares: list[tuple[int, str]], counts: dict[str, int], gate: Gate, time: int) -> list[Pick[int]]:
+    found = line(
+        shares,
+        runs_of=lambda share: iter(range(counts[share])),
+        places_of=lambda share: None,
+        has_many=partial(_has_many, counts),
+        gate=gate,
+        time=time,
+    )
+    return list(found)

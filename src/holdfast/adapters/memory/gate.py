@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from holdfast.adapters.memory.tables import Line, Standing, Tables
-from holdfast.core.gate import OPEN, Gate, Pick, line, room, times_after
+from holdfast.core.gate import MANY, OPEN, Gate, Pick, line, room, time_after, times_after
 from holdfast.core.rate import spent
 from holdfast.core.status import Status
 from holdfast.core.turn import micros
@@ -48,8 +48,7 @@ def line_up(tables: Tables, run: RunRow, now: datetime) -> None:
     """Puts the run's share in line, if the run waits at the gate and is due."""
     standing, due = tables.standings.get(run.no), run.available_at
     if standing is not None and standing.how == "waits" and not run.instance and due and due <= now:
-        line = tables.lines.setdefault(run.queue, Line())
-        line.shares.setdefault(standing.share, line.time)
+        tables.lines.setdefault(run.queue, Line()).join(standing.share)
 
 
 def begin(tables: Tables, no: int) -> None:
@@ -120,7 +119,7 @@ def admitted(
         return Admitted([])
     in_line = tables.lines.setdefault(queue, Line())
     for run in waiting:
-        in_line.shares.setdefault(tables.standings[run.no].share, in_line.time)
+        in_line.join(tables.standings[run.no].share)
     stored = tables.queues.get(queue)
     gate = OPEN if stored is None else stored.gate
     counted = [run for run in begun_of(tables, queue) if not (gate.frees_parked and is_parked(run, now))]
@@ -129,28 +128,39 @@ def admitted(
     if not space.count:
         return Admitted([], space.next_at)
     begun = Counter(tables.standings[run.no].share for run in counted)
+    waits = Counter(tables.standings[run.no].share for run in waiting)
 
     def runs_of(share: str) -> Iterator[RunRow]:
         here = sorted((run for run in waiting if tables.standings[run.no].share == share), key=place)
         if not here:
-            del in_line.shares[share]
+            in_line.leave(share)
         foreign = [run for run in here if (run.workflow, run.version) not in worker.definitions]
         put_off([run for run in foreign if (run.workflow, run.version) not in elsewhere])
         mine = (run for run in here if (run.workflow, run.version) in worker.definitions)
         return (run for run in mine if not only or run.id in only)
 
     shares = sorted((time, share) for share, time in in_line.shares.items())
-    found = line(shares, runs_of=runs_of, places_of=lambda share: _left(gate, begun[share]), gate=gate)
+    found = line(
+        shares,
+        runs_of=runs_of,
+        places_of=lambda share: _left(gate, begun[share]),
+        has_many=lambda share: waits[share] > MANY,
+        gate=gate,
+        time=in_line.time,
+    )
     return Admitted(list(islice(found, space.count)))
 
 
 def let_in(tables: Tables, queue: str, picks: Sequence[Pick[RunRow]], now: datetime) -> None:
-    """Starts these runs: their shares advance, and the rate is used."""
+    """Starts these runs: their shares advance, those that have no more leave the line, and the rate is used."""
     if not picks:
         return
     in_line, stored = tables.lines[queue], tables.queues.get(queue)
     in_line.shares.update(times_after(picks))
-    in_line.time = max(in_line.time, *(pick.start for pick in picks), 0)
+    in_line.time = time_after(in_line.time, picks)
+    still = {tables.standings[run.no].share for run in waiting_at(tables, queue, now)}
+    for share in set(times_after(picks)) - still:
+        in_line.leave(share)
     if stored is not None and stored.gate.interval:
         in_line.until = spent(stored.gate.interval, in_line.until, micros(now), len(picks))
 

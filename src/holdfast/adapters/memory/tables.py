@@ -121,12 +121,23 @@ class Standing:
 
 @dataclass(slots=True)
 class Line:
-    """The line at the gate of a queue: its virtual time, the virtual time of each share with waiting runs, and until
-    when its rate is used up (microseconds)."""
+    """The line at the gate of a queue: its time, until when its rate is used up (microseconds), and the virtual time of
+    each share with waiting runs, and of those that are away and still remembered."""
 
     time: int = 0
     until: int = 0
     shares: dict[str, int] = field(default_factory=dict[str, int])
+    away: dict[str, int] = field(default_factory=dict[str, int])
+
+    def join(self, share: str) -> None:
+        """Puts a share in line, unless it is there: where it was, but not below the time of the queue."""
+        if share not in self.shares:
+            self.shares[share] = max(self.away.pop(share, self.time), self.time)
+
+    def leave(self, share: str) -> None:
+        """Takes a share out of the line, and forgets those that are away and would join at the queue's time anyway."""
+        self.away[share] = self.shares.pop(share)
+        self.away = {share: time for share, time in self.away.items() if time > self.time}
 
 
 @dataclass(slots=True)

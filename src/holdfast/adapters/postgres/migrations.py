@@ -62,6 +62,7 @@ def migrations() -> tuple[Migration, ...]:
             )
         ),
         Migration(_texts("0005_pre_redaction.sql")),
+        Migration(_texts("0006_pre_shares.sql", "0004_pre_queues.sql")),
     )
 
 

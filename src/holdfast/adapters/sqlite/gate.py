@@ -9,7 +9,7 @@ from typing import TypeAlias
 from holdfast.adapters.sql.rows import decoded_gate
 from holdfast.adapters.sqlite import queue_statements as sql
 from holdfast.adapters.sqlite.transaction import Transaction
-from holdfast.core.gate import Pick, line, room, times_after
+from holdfast.core.gate import MANY, Pick, line, room, time_after, times_after
 from holdfast.core.rate import spent
 from holdfast.core.shares import Share
 from holdfast.ports.leases import ClaimRequest
@@ -21,6 +21,8 @@ Chosen: TypeAlias = dict[Share, list[Candidate]]
 
 PAGE = 100
 BOUNCED_A_SHARE = 100
+FORGOTTEN_A_RUN = 2
+"""A run that begins leaves one share to remember at most, so claims keep up."""
 
 
 class QueueGate:
@@ -54,7 +56,8 @@ class QueueGate:
         return [pick.run for pick in self.picks]
 
     def let_in(self, taken: Collection[int]) -> None:
-        """Of these the ones that it let in begin: their shares move on, and the rate is used."""
+        """Of these the ones that it let in begin: their shares move on, and the rate is used. Shares that do not matter
+        any longer are forgotten, some at a time."""
         picks = [pick for pick in self.picks if pick.run[2] in taken]
         if not picks:
             return
@@ -62,7 +65,9 @@ class QueueGate:
             self._transaction.run(sql.MOVE_SHARE, (self._queue, share, time))
         until, now, interval = self._until, self._transaction.now, self._gate.interval
         until = spent(interval, until, now, len(picks)) if interval else until
-        self._transaction.run(sql.MOVE_QUEUE, (max(pick.start for pick in picks), until, self._queue))
+        time = time_after(self._time, picks)
+        self._transaction.run(sql.MOVE_QUEUE, (time, until, self._queue))
+        self._transaction.run(sql.FORGET_SHARES, (self._queue, time, FORGOTTEN_A_RUN * len(picks)))
 
     @property
     def has_line(self) -> bool:
@@ -80,7 +85,14 @@ class QueueGate:
         self.next_at = space.next_at
         if not space.count:
             return []
-        found = line(self._shares(), runs_of=self._runs_of, places_of=self._places_of, gate=gate)
+        found = line(
+            self._shares(),
+            runs_of=self._runs_of,
+            places_of=self._places_of,
+            has_many=lambda share: self._transaction.row(sql.HAS_MORE, (self._queue, share, MANY)) is not None,
+            gate=gate,
+            time=self._time,
+        )
         return list(islice(found, space.count))
 
     def _count(self, statement: str, *of: str) -> int:

@@ -13,7 +13,7 @@ import apsw
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connections import begin, fetch, pragma, roll_back, run, until_free
 from holdfast.adapters.sqlite.limit_statements import LIMITS
-from holdfast.adapters.sqlite.queue_tables import QUEUES_SCHEMA
+from holdfast.adapters.sqlite.queue_tables import QUEUES_SCHEMA, SHARES_AWAY
 from holdfast.adapters.sqlite.stream_tables import STREAMS
 from holdfast.errors import StoreRefused
 from holdfast.ports.condition import Schema
@@ -321,7 +321,7 @@ ALTER TABLE uniques ADD COLUMN latest INTEGER;
 
 _SEVENTH = LIMITS + STREAMS + _ANSWERS + QUEUES_SCHEMA + _GATHERING
 
-MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH)
+MIGRATIONS: tuple[str, ...] = (_FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH, _SIXTH, _SEVENTH, SHARES_AWAY)
 """The n-th migration brings a file from version n to n + 1. A published one never changes."""
 
 

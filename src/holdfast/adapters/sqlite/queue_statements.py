@@ -41,15 +41,26 @@ HELD_IN_QUEUE = """
 SELECT count(*) FROM runs INDEXED BY runs_held WHERE instance = ? AND instance <> '' AND queue = ? AND gated = 2
 """
 IN_LINE = """
-SELECT time, share FROM shares INDEXED BY shares_by_time WHERE queue = ? AND (time, share) > (?, ?)
+SELECT time, share FROM shares INDEXED BY shares_by_time WHERE is_away = 0 AND queue = ? AND (time, share) > (?, ?)
 ORDER BY time, share LIMIT ?
 """
 SHARE_TIME = "SELECT time FROM shares WHERE queue = ? AND share = ?"
-LEAVE_LINE = "DELETE FROM shares WHERE queue = ? AND share = ?"
+LEAVE_LINE = "UPDATE shares SET is_away = 1 WHERE queue = ? AND share = ?"
+# move share: its time, and whether it has more runs waiting.
 MOVE_SHARE = """
-INSERT INTO shares (queue, share, time) VALUES (?, ?, ?) ON CONFLICT (queue, share) DO UPDATE SET time = excluded.time
+INSERT INTO shares (queue, share, time, is_away) VALUES (?1, ?2, ?3, NOT EXISTS (
+    SELECT 1 FROM runs INDEXED BY runs_at_gate WHERE ready = 2 AND queue = ?1 AND share = ?2))
+ON CONFLICT (queue, share) DO UPDATE SET time = excluded.time, is_away = excluded.is_away
 """
-MOVE_QUEUE = "UPDATE queues SET time = max(time, ?), until = ? WHERE name = ?"
+MOVE_QUEUE = "UPDATE queues SET time = ?, until = ? WHERE name = ?"
+# forget shares: some that are away and would come back where any new one does.
+FORGET_SHARES = """
+DELETE FROM shares WHERE queue = ?1 AND share IN (
+    SELECT share FROM shares INDEXED BY shares_away WHERE is_away = 1 AND queue = ?1 AND time <= ?2 LIMIT ?3)
+"""
+HAS_MORE = """
+SELECT 1 FROM runs INDEXED BY runs_at_gate WHERE ready = 2 AND queue = ? AND share = ? LIMIT 1 OFFSET ?
+"""
 IS_AT_GATE = "SELECT 1 FROM runs INDEXED BY runs_at_gate WHERE ready = 2 AND queue = ? LIMIT 1"
 # What waits in a share is met definition by definition, as in `statements.FIRST_READY`.
 FIRST_AT_GATE = """

@@ -1,4 +1,4 @@
-"""The tables of queues, which are one migration."""
+"""The tables of queues, which are one migration, and what was added to them."""
 
 from __future__ import annotations
 
@@ -47,5 +47,32 @@ BEGIN
     ON CONFLICT DO NOTHING;
     INSERT INTO shares (queue, share, time) SELECT new.queue, new.share, time FROM queues WHERE name = new.queue
     ON CONFLICT DO NOTHING;
+END;
+"""
+
+SHARES_AWAY = """
+-- A share keeps its row while it is away, until the queue's time has passed its own (`core.gate`). A claim reads only
+-- those that are in line. `queues.time` is where a share that comes in line begins.
+ALTER TABLE shares ADD COLUMN is_away INTEGER NOT NULL DEFAULT 0;
+DROP INDEX shares_by_time;
+CREATE INDEX shares_by_time ON shares (queue, time, share) WHERE is_away = 0;
+CREATE INDEX shares_away ON shares (queue, time) WHERE is_away = 1;
+
+-- Whatever brings a run to a gate, its share is in line: where it was, but not below the time of the queue.
+DROP TRIGGER run_made_at_gate;
+CREATE TRIGGER run_made_at_gate AFTER INSERT ON runs WHEN new.ready = 2
+BEGIN
+    INSERT INTO queues (name, revision, is_gated, time, until, gate, body) VALUES (new.queue, 0, 0, 0, 0, x'7b7d', x'')
+    ON CONFLICT DO NOTHING;
+    INSERT INTO shares (queue, share, time) SELECT new.queue, new.share, time FROM queues WHERE name = new.queue
+    ON CONFLICT (queue, share) DO UPDATE SET is_away = 0, time = max(time, excluded.time) WHERE is_away = 1;
+END;
+DROP TRIGGER run_came_to_gate;
+CREATE TRIGGER run_came_to_gate AFTER UPDATE OF ready ON runs WHEN new.ready = 2
+BEGIN
+    INSERT INTO queues (name, revision, is_gated, time, until, gate, body) VALUES (new.queue, 0, 0, 0, 0, x'7b7d', x'')
+    ON CONFLICT DO NOTHING;
+    INSERT INTO shares (queue, share, time) SELECT new.queue, new.share, time FROM queues WHERE name = new.queue
+    ON CONFLICT (queue, share) DO UPDATE SET is_away = 0, time = max(time, excluded.time) WHERE is_away = 1;
 END;
 """

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from holdfast.core.gate import CATCH_UP, MANY
 from holdfast.testing.conformance.queues import end, mail_worker, make, rules
 from holdfast.testing.conformance.suite import Suite
 from holdfast.testing.conformance.world import World, seconds
@@ -78,19 +79,78 @@ class QueueSharesSuite(Suite):
         await end(world, "a0")
         assert await world.claimed_ids(worker) == ["a2"]
 
-    async def test_a_share_that_was_away_from_a_queue_has_no_credit(self, world: World) -> None:
-        """Contract: a share that comes back is level with the others, and one that runs empty after each run does not
-        overtake them."""
+    async def test_a_share_that_was_away_may_catch_up_a_few_turns(self, world: World) -> None:
+        """Contract: as many as `CATCH_UP` and its own turn. One that runs empty after each run may do so once: then it
+        takes turns with the others."""
         await rules(world, at_once=100)
         worker = await mail_worker(world)
         for number in range(40):
             await make(world, f"a{number:02}", share="a")
         await world.claim(worker, limit=20)
-        taken: list[str] = []
+        taken = ""
+        for number in range(CATCH_UP + 11):
+            await make(world, f"b{number:02}", share="b")
+            (run,) = await world.claimed_ids(worker, limit=1)
+            taken += run[0]
+        assert taken.startswith("b" * (CATCH_UP + 1)), taken
+        assert taken[CATCH_UP + 1 :].count("b") == 5, taken
+
+    @pytest.mark.parametrize("before", [0, 2, 24])
+    async def test_ten_runs_wait_at_most_twice_as_long_behind_a_flood(self, world: World, before: int) -> None:
+        """Promise (L6): in time, in a queue with two places whose runs take ten seconds each: ten runs of a share begin
+        within eighty seconds, twice what they take alone; with the flood, as it begins, or when it has long been there.
+        They come as the places have just been taken."""
+        await rules(world, at_once=2)
+        worker = await mail_worker(world)
+        for number in range(before + MANY + 5):
+            await make(world, f"flood{number:03}", share="flood")
+        held: list[str] = []
+        for _ in range(before // 2):
+            for run in held:
+                await end(world, run)
+            held = await world.claimed_ids(worker)
+            world.clock.advance(10)
+        came, last, small = world.clock.now() - seconds(10 if before else 0), world.clock.now(), 0
         for number in range(10):
-            await make(world, f"b{number}", share="b")
-            taken += await world.claimed_ids(worker, limit=1)
-        assert 4 <= sum(run[0] == "b" for run in taken) <= 6, taken
+            await make(world, f"small{number}", share="small")
+        while small < 10:
+            for run in held:
+                await end(world, run)
+            held = await world.claimed_ids(worker)
+            found = sum(run.startswith("small") for run in held)
+            small, last = small + found, world.clock.now() if found else last
+            world.clock.advance(10)
+        assert last - came <= 2 * seconds(40)
+
+    async def test_a_share_with_more_runs_than_it_notices_does_not_catch_up(self, world: World) -> None:
+        """Contract: a flood takes turns from its first run on, so a few runs that began before it are not held up."""
+        await rules(world, at_once=100)
+        worker = await mail_worker(world)
+        for number in range(10):
+            await make(world, f"a{number}", share="a")
+        assert len(await world.claimed_ids(worker, limit=4)) == 4
+        for number in range(MANY + 1):
+            await make(world, f"b{number:03}", share="b")
+        order = await world.claimed_ids(worker, limit=7)
+        assert sum(run[0] == "b" for run in order) == 1, order
+
+    async def test_a_share_that_was_held_back_by_its_own_places_does_not_save_turns(self, world: World) -> None:
+        """Contract: what it could not use longer ago is lost."""
+        await rules(world, share_at_once=20)
+        worker = await mail_worker(world)
+        for number in range(40):
+            await make(world, f"a{number:02}", share="a")
+            if number < 20:
+                assert len(await world.claimed_ids(worker)) == 1
+        for number in range(60):
+            await make(world, f"b{number:02}", share="b")
+            if number < 40:
+                (run,) = await world.claimed_ids(worker, limit=1)
+                await end(world, run)
+        for number in range(20):
+            await end(world, f"a{number:02}")
+        order = await world.claimed_ids(worker, limit=16)
+        assert sum(run[0] == "b" for run in order) >= 3, order
 
     async def test_a_share_orders_runs_in_a_queue_without_rules(self, world: World) -> None:
         """Contract: a run that names a share waits at the gate of any queue; beside runs without one, all of them

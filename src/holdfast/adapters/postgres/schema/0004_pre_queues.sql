@@ -2,21 +2,21 @@
 --
 -- Locks: a claim locks the rows of its queues first, in the order of their names, then what every claim locks. So
 -- claims pass the gate of a queue one after the other, and their counts are exact. A transaction that brings a run to a gate
--- locks the row of its share against removal (KEY SHARE); a claim that moves the share does not wait for that lock, and a
--- claim removes only unlocked shares. New shares are locked in order (`_line_up`), so two transactions never deadlock.
+-- locks the row of its share against leaving (KEY SHARE); a claim that moves the share does not wait for that lock, and only
+-- unlocked shares leave the line. New shares are locked in order (`_line_up`), so two transactions never deadlock.
 
--- Puts the share of a run in line, unless it is there: level with the virtual time of its queue.
+-- Puts the share of a run in line, unless it is there: where it was, but not below the time of its queue.
 CREATE OR REPLACE FUNCTION _join_line(of_queue text, of_share text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     LOOP
-        PERFORM 1 FROM shares WHERE queue = of_queue AND share = of_share FOR KEY SHARE;
+        PERFORM 1 FROM shares WHERE queue = of_queue AND share = of_share AND NOT is_away FOR KEY SHARE;
         EXIT WHEN FOUND;
         PERFORM 1 FROM queues WHERE name = of_queue;
         IF NOT FOUND THEN
             INSERT INTO queues (name) VALUES (of_queue) ON CONFLICT DO NOTHING;
         END IF;
-        INSERT INTO shares (queue, share, time) SELECT of_queue, of_share, time FROM queues WHERE name = of_queue
-        ON CONFLICT DO NOTHING;
+        INSERT INTO shares AS s (queue, share, time) SELECT of_queue, of_share, time FROM queues WHERE name = of_queue
+        ON CONFLICT (queue, share) DO UPDATE SET is_away = false, time = greatest(s.time, excluded.time) WHERE s.is_away;
         EXIT WHEN FOUND;
     END LOOP;
 END
@@ -93,7 +93,22 @@ LANGUAGE sql STABLE AS $$
         AND (NOT frees_parked OR instance <> '' OR ready = 1 OR (ready = 0 AND available_at <= moment))
 $$;
 
--- The share is first in line for a worker: puts off runs that no worker can run, and removes the share if none waits.
+-- Of these shares, those that have no runs waiting leave the line. Looks again once it has the lock: a run that came in the
+-- meantime is visible then, and one that is about to come waits for the lock.
+CREATE OR REPLACE FUNCTION _leave_line(of_queue text, names text[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    locked text[];
+BEGIN
+    locked := ARRAY(
+        SELECT share FROM shares AS s WHERE queue = of_queue AND share = ANY (names) AND NOT is_away
+            AND NOT EXISTS (SELECT 1 FROM runs WHERE ready = 2 AND queue = of_queue AND share = s.share)
+        FOR UPDATE SKIP LOCKED);
+    UPDATE shares AS s SET is_away = true WHERE queue = of_queue AND share = ANY (locked)
+        AND NOT EXISTS (SELECT 1 FROM runs WHERE ready = 2 AND queue = of_queue AND share = s.share);
+END
+$$;
+
+-- The share is first in line for a worker: puts off runs that no worker can run. A share without runs leaves the line.
 CREATE OR REPLACE FUNCTION _visit_share(
     moment bigint, boot text, second bigint, of_queue text, of_share text, workflows text[], versions text[],
     put_off integer) RETURNS text[] LANGUAGE plpgsql AS $$
@@ -118,8 +133,7 @@ BEGIN
         END IF;
     END LOOP;
     IF is_empty THEN
-        DELETE FROM shares WHERE (queue, share) IN (
-            SELECT queue, share FROM shares WHERE queue = of_queue AND share = of_share FOR UPDATE SKIP LOCKED);
+        PERFORM _leave_line(of_queue, ARRAY[of_share]);
     END IF;
     RETURN delayed;
 END
@@ -142,6 +156,8 @@ DECLARE
     met text[] := '{}';
     times bigint[] := '{}';
     room bigint[] := '{}';
+    least bigint[] := '{}';  -- where each may begin; null until it does
+    level bigint;
     coming record;
     is_asked boolean := false;
     last_time bigint := -1;
@@ -151,6 +167,7 @@ DECLARE
 BEGIN
     nos := '{}'; picked := '{}'; starts := '{}'; finishes := '{}'; delayed := '{}';
     SELECT * INTO rule FROM queues WHERE name = of_queue;
+    level := rule.time + 9 * 1000000;
     IF coalesce((rule.gate ->> 'is_paused')::boolean, false) THEN
         RETURN;
     END IF;
@@ -175,7 +192,8 @@ BEGIN
         IF NOT is_asked THEN
             IF only_ids IS NULL THEN
                 SELECT s.time, s.share INTO coming FROM shares AS s
-                WHERE s.queue = of_queue AND (s.time, s.share) > (last_time, last_share) ORDER BY s.time, s.share LIMIT 1;
+                WHERE s.queue = of_queue AND NOT s.is_away AND (s.time, s.share) > (last_time, last_share)
+                ORDER BY s.time, s.share LIMIT 1;
             ELSE
                 SELECT coalesce(s.time, rule.time) AS time, r.share INTO coming
                 FROM (SELECT DISTINCT share FROM runs WHERE id = ANY (only_ids) AND queue = of_queue AND gated = 1) AS r
@@ -195,6 +213,7 @@ BEGIN
             room := room || CASE WHEN rule.gate ? 'share_at_once'
                 THEN (rule.gate ->> 'share_at_once')::bigint - _begun(of_queue, coming.share, frees, moment)
                 ELSE most END;
+            least := least || NULL::bigint;
             last_time := coming.time;
             last_share := coming.share;
             is_asked := false;
@@ -225,6 +244,13 @@ BEGIN
         END IF;
         nos := nos || chosen;
         picked := picked || best.share;
+        IF least[best.place] IS NULL THEN
+            least[best.place] := CASE
+                WHEN best.time < level AND EXISTS (
+                    SELECT 1 FROM runs WHERE ready = 2 AND queue = of_queue AND share = best.share OFFSET 30) THEN level
+                ELSE rule.time END;
+        END IF;
+        best.time := greatest(best.time, least[best.place]);
         starts := starts || best.time;
         room[best.place] := room[best.place] - 1;
         times[best.place] := best.time + greatest(1, round(
@@ -234,17 +260,28 @@ BEGIN
 END
 $$;
 
--- These runs begin: advances the times of their shares, and uses up the rate.
+-- These runs begin: advances the times of their shares and of the queue, and uses up the rate. Forgets some shares that are
+-- away and would come back where any new one does: more than begin, so claims keep up. While few shares are in line, those
+-- that have no more runs stay there until they are met, and a start of theirs need not write their rows.
 CREATE OR REPLACE FUNCTION _let_in(
     moment bigint, of_queue text, picked text[], starts bigint[], finishes bigint[]) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    reached bigint;
 BEGIN
     INSERT INTO shares AS s (queue, share, time)
     SELECT of_queue, p.share, max(p.finish) FROM unnest(picked, finishes) AS p(share, finish) GROUP BY p.share ORDER BY 2
     ON CONFLICT (queue, share) DO UPDATE SET time = excluded.time;
-    UPDATE queues SET time = greatest(time, (SELECT max(start) FROM unnest(starts) AS start)),
+    UPDATE queues SET
+        time = greatest(time + 100 * cardinality(picked), (SELECT max(start) FROM unnest(starts) AS start) - 9 * 1000000),
         until = CASE WHEN gate ? 'interval'
             THEN greatest(until, moment) + (gate ->> 'interval')::bigint * cardinality(picked) ELSE until END
-    WHERE name = of_queue;
+    WHERE name = of_queue RETURNING time INTO reached;
+    IF EXISTS (SELECT 1 FROM shares WHERE queue = of_queue AND NOT is_away OFFSET 100) THEN
+        PERFORM _leave_line(of_queue, picked);
+    END IF;
+    DELETE FROM shares WHERE (queue, share) IN (
+        SELECT queue, share FROM shares WHERE queue = of_queue AND is_away AND time <= reached ORDER BY time
+        LIMIT 2 * cardinality(picked) FOR UPDATE SKIP LOCKED);
 END
 $$;
 
