@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import pytest
 
-from holdfast import Conflict, Retry, RunFinished, Signal, current, sleep, start, sync, workflow
-from holdfast.errors import RunFailed
+from holdfast import Conflict, Retry, RunFinished, Signal, Topic, Update, current, sleep, start, sync, workflow
+from holdfast.errors import InvalidId, RunFailed
 from holdfast.testing import Sim, crash_sweep
 from tests.support.world import World
 
@@ -218,3 +219,34 @@ async def test_a_run_that_is_started_again_under_its_id_sends_anew(world: World)
             await run.delete()
         await target.signal(done, True)
         assert await target.result("30s") == [1, 2]
+
+
+@workflow
+async def errand() -> int:
+    return 5
+
+
+@workflow
+async def waits_for_its_child() -> int:
+    child = start(errand(), id="c")
+    await go.wait()
+    return await child.result()
+
+
+@pytest.mark.parametrize("id", ["end of c", "ended::c"])
+async def test_an_id_of_holdfasts_own_messages_is_refused_at_every_door(world: World, id: str) -> None:
+    """Promise: a caller cannot send under the id by which a parent is told of its child's end: the parent would wait
+    forever."""
+    question = Update[int, int]("question")
+    async with world.serving(waits_for_its_child, errand) as app:
+        parent = await app.start(waits_for_its_child(), id="p")
+        said = f"{id!r} is an id of Holdfast's own. Choose one that does not begin with 'end of ' or 'ended::'."
+        for sent in (
+            parent.signal(go, 1, id=id),
+            app.publish(Topic[int]("news"), 1, id=id),
+            parent.update(question, 1, id=id),
+        ):
+            with pytest.raises(InvalidId, match=re.escape(said)):
+                await sent
+        await parent.signal(go, 1)
+        assert await parent.result("30s") == 5

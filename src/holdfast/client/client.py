@@ -36,6 +36,7 @@ from holdfast.core.definition import DefinitionBytes
 from holdfast.core.durations import Duration, parse_duration
 from holdfast.core.ids import check_id, check_name
 from holdfast.core.instants import instant_after, kept_instant, later
+from holdfast.core.message_ids import check_message_id
 from holdfast.core.payload import input_hash, is_same_input
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
@@ -280,7 +281,7 @@ class Client:
         _check_topic(topic, "publish")
         blobs: dict[str, bytes] = {}
         raw, blob, refs = carry(topic.encode(value), blobs)
-        message = check_id(id, "message id") if id is not None else secrets.token_hex(12)
+        message = check_message_id(id) if id is not None else secrets.token_hex(12)
         trace, who = trace_now(self.current_trace), self.actor
         event = e.TopicReceived(
             key="", message=message, name=topic.name, sender=who, value=raw, blob=blob, refs=refs, trace=trace

@@ -21,7 +21,7 @@ from holdfast.core import events as e
 from holdfast.core.acceptance import update_refusal
 from holdfast.core.commands import carry
 from holdfast.core.durations import Duration, format_duration, parse_duration
-from holdfast.core.ids import check_id
+from holdfast.core.message_ids import check_message_id
 from holdfast.core.redacted import whole
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import trace_now
@@ -182,7 +182,7 @@ async def ask(
             f"run.update({update.name}, …) in a workflow would ask again on every replay: ask in a step, with "
             "app.get(…)"
         )
-    chosen = check_id(id, "id of the update") if id is not None else secrets.token_hex(12)
+    chosen = check_message_id(id, "id of the update") if id is not None else secrets.token_hex(12)
     if timeout is not None:
         parse_duration(timeout, what="timeout")
     data = update.encode(value)

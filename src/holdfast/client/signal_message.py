@@ -13,7 +13,7 @@ from holdfast.client.start_options import StartOptions
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
 from holdfast.core.commands import carry
-from holdfast.core.ids import check_id
+from holdfast.core.message_ids import check_message_id
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.trace import trace_now
 from holdfast.errors import InvalidInput, NotAllowedHere, RunFinished, RunNotFound
@@ -41,7 +41,7 @@ def signal_message(
     blobs: dict[str, bytes] = {}
     data = channel.encode(value)
     raw, blob, refs = carry(data, blobs)
-    chosen = check_id(id, "message id") if id is not None else secrets.token_hex(12)
+    chosen = check_message_id(id) if id is not None else secrets.token_hex(12)
     event = e.SignalReceived(
         message=chosen,
         name=channel.name,

@@ -22,7 +22,7 @@ from holdfast.core.checksums import message_checksum
 from holdfast.core.commands import carry
 from holdfast.core.doing import one_line
 from holdfast.core.ids import check_text
-from holdfast.core.messages import decode_event, ended
+from holdfast.core.messages import END_OF, decode_event, ended
 from holdfast.core.payload import MAX_INLINE, Shape
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_rows
@@ -34,7 +34,6 @@ from holdfast.turn.source import load
 if TYPE_CHECKING:
     from holdfast.ports.runs import RunRow
 
-_END_OF = "end of "
 _SHOWN = 500
 _any = Shape[object](object, what="the value")
 
@@ -166,9 +165,9 @@ async def _end_of_child(client: Access, row: RunRow, number: int) -> Message | N
     store = client.store
     contents = await store.contents(row.no)
     there = [message for message in contents.messages if message.no == number] if contents is not None else []
-    if len(there) != 1 or there[0].kind != "child" or not there[0].id.startswith(_END_OF):
+    if len(there) != 1 or there[0].kind != "child" or not there[0].id.startswith(END_OF):
         return None
-    child = await store.get(there[0].id.removeprefix(_END_OF))
+    child = await store.get(there[0].id.removeprefix(END_OF))
     if child is None or not child.status.is_terminal or child.parent != row.id:
         return None
     last = decode_rows((await store.read({child.no: 1}))[child.no])[-1]

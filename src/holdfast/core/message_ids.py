@@ -1,13 +1,25 @@
-"""Ids of messages: what the id of an earlier message was used for, if the next one under it is another message."""
+"""Ids of messages: which a caller may choose, and what the id of an earlier message was used for, if the next one under
+it is another message."""
 
 from __future__ import annotations
 
 from holdfast.core import events as e
-from holdfast.core.messages import decode_event
+from holdfast.core.ids import check_id
+from holdfast.core.messages import OWN_MESSAGES, decode_event
 from holdfast.core.redacted import is_redacted
-from holdfast.errors import CorruptJournal
+from holdfast.errors import CorruptJournal, InvalidId
 
 _WORDS = {e.SignalReceived: "signal", e.UpdateReceived: "update", e.TopicReceived: "topic"}
+
+
+def check_message_id(value: object, what: str = "message id") -> str:
+    """Returns a caller's id of a message. Raises `InvalidId` for one under which Holdfast itself sends messages: the
+    run would take the caller's for it, and wait forever for the real one."""
+    chosen = check_id(value, what)
+    if chosen.startswith(OWN_MESSAGES):
+        starts = " or ".join(f"{start!r}" for start in OWN_MESSAGES)
+        raise InvalidId(f"{what}: {chosen!r} is an id of Holdfast's own. Choose one that does not begin with {starts}.")
+    return chosen
 
 
 def other_use(kept: bytes, body: bytes) -> str:

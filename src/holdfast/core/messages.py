@@ -58,9 +58,18 @@ def told_at_end(row: Row, key: str) -> e.ChildEnded | e.PredecessorEnded:
     return ended_by(row, key) if key else e.PredecessorEnded(run=row.run)
 
 
+END_OF = "end of "
+"""How the id of the message begins that tells a parent of the end of its child."""
+
+_AFTER = "ended::"
+
+OWN_MESSAGES = (END_OF, _AFTER)
+"""How ids of messages begin that only Holdfast sends."""
+
+
 def predecessor_message(run: str) -> str:
     """The id of the message that tells a run of the end of one that had to end first."""
-    return f"ended::{run}"
+    return f"{_AFTER}{run}"
 
 
 def id_in_use(run: str, its_workflow: str, workflow: str, key: str) -> e.ChildEnded:

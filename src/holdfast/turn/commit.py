@@ -11,7 +11,7 @@ import msgspec
 from holdfast.core import commands as c
 from holdfast.core import events as e
 from holdfast.core.instants import later
-from holdfast.core.messages import encode_event, ended
+from holdfast.core.messages import END_OF, encode_event, ended
 from holdfast.core.projection import project
 from holdfast.core.references import references_of
 from holdfast.core.rounds import BATCH, NO_MORE, ROUND
@@ -209,7 +209,7 @@ def _send(run: Run, event: e.MessageSent, messages: list[Message], publications:
 
 
 def _to_parent(run: Run, event: e.Terminal, at: datetime) -> Message:
-    return message(run.parent, f"end of {run.id}", "child", ended(run.id, event, at, run.parent_key))
+    return message(run.parent, f"{END_OF}{run.id}", "child", ended(run.id, event, at, run.parent_key))
 
 
 def _to_children(run: Run, *, is_late: bool) -> list[Message]:

@@ -15,7 +15,8 @@ from holdfast.authoring.script.place import Place, place
 from holdfast.authoring.script.receipts import Receipt, SyncReceipt
 from holdfast.core.commands import Expose, Send
 from holdfast.core.durations import Duration, parse_duration
-from holdfast.core.ids import check_id, check_name
+from holdfast.core.ids import check_name
+from holdfast.core.message_ids import check_message_id
 from holdfast.core.payload import Shape
 from holdfast.errors import DefinitionError
 
@@ -99,7 +100,7 @@ class Sending(Typed[T]):
 
 def send_signal(kind: type[Rc], program: ScriptProgram, run: str, signal: Typed[T], value: T, id: str | None) -> Rc:
     """Sends with this turn. Returns the receipt."""
-    chosen = check_id(id, "message id") if id is not None else ""
+    chosen = check_message_id(id) if id is not None else ""
     data = signal.encode(value)
     program.children.check_signal(run, signal.name, data)
     key = program.take_key(f"send {signal.name}")
