@@ -71,7 +71,7 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
     row, facts = commit.row, commit.projection
     values: tuple[Any, ...] = (
         facts.doing,
-        micros(facts.updated_at),
+        row.at,
         commit.inbox_seen if commit.is_consuming else 0,
         commit.no,
         row.epoch,
@@ -87,11 +87,13 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
         rows = fetch(transaction.connection, sql.ADVANCE, values)
         if rows:
             return rows[0]
-    values = (*values, None if facts.ended_at is None else micros(facts.ended_at))
     if after.keeps_lease:
-        rows = fetch(transaction.connection, sql.MOVE, (*values, after.clears, after.is_open))
+        rows = fetch(transaction.connection, sql.MOVE, (*values, None, after.clears, after.is_open))
         return rows[0] if rows else None
-    rows = fetch(transaction.connection, sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
+    left = _ENDED if commit.is_terminal else _left(after, transaction.now)
+    rows = fetch(
+        transaction.connection, sql.LEAVE, (*values, row.at if commit.is_terminal else None, commit.inbox_seen, *left)
+    )
     if not rows:
         return None
     if commit.is_terminal or after.read != "never" or rows[0][0] > commit.inbox_seen:
@@ -99,13 +101,14 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
     return rows[0]
 
 
-def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
-    """The values of `LEAVE` beyond those of every turn: both outcomes of the rule, in stored form."""
-    if commit.is_terminal:
-        return commit.inbox_seen, None, None, None, None, False, True  # an end is never due, nor refused as unread
+_ENDED = (None, None, None, None, False, True)
+"""What `_left` is for an end, which is never due, and is refused as unread."""
+
+
+def _left(after: RowAfter, now: int) -> tuple[Any, ...]:
+    """The last values of `LEAVE`: both outcomes of the rule, in stored form."""
     read, unread = due_at(after.read, now), due_at(after.unread, now)
     return (
-        commit.inbox_seen,
         read,
         ready_at(read, now) if after.is_open else None,
         unread,
