@@ -37,7 +37,7 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
     connection, row = transaction.connection, commit.row
     run(connection, sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
     seq = connection.last_insert_rowid()
-    inbox_last = bring(transaction, commit, found[0])
+    inbox_last = found[0] if commit.is_plain else bring(transaction, commit, found[0])
     if commit.is_terminal:
         _, has_watches, is_adopted = found
         if has_watches or commit.watch:
