@@ -246,20 +246,27 @@ async def test_a_start_that_was_refused_leaves_nothing(still_world: World) -> No
         assert await (await app.start(work("r"), id="r")).result("30s") == "r"
 
 
-async def test_a_caller_who_gives_up_does_not_lose_the_run(still_world: World) -> None:
-    """Promise: a cancelled start is answered all the same, and its run goes on."""
+@pytest.mark.parametrize("is_made", [False, True])
+async def test_a_caller_who_gives_up_does_not_lose_the_run(still_world: World, is_made: bool) -> None:
+    """Promise: a cancelled start is answered all the same, whether it was carried out before or not. Its run goes on in
+    the session that began it: the step that may be tried once is tried once."""
     slow = Slow(still_world)
     slow.slow_run = "r"
-    slow.may_make.set()
+    if is_made:
+        slow.may_make.set()
     app = App(workflows=[work], store=slow.store)
     note.may_end.set()
-    async with app.worker(poll="1h", ttl="3h"):
+    async with app.worker(poll="1h", ttl="3h") as worker:
         starting = asyncio.create_task(app.start(work("r"), id="r"))
-        await slow.made.wait()
+        await (slow.made if is_made else slow.asked).wait()
         starting.cancel()
         await asyncio.wait([starting])
+        assert (note.ran, worker.engine.busy) == ([], 1)
+        slow.may_make.set()
         slow.may_answer.set()
+        await still_world.until(lambda: note.ran == [("r", 1)])
         assert await (await app.get("r", work)).result("30s") == "r"
+        assert (note.entered, worker.engine.busy) == (["r"], 0)
     assert note.ran == [("r", 1)]
 
 

@@ -163,7 +163,8 @@ class Client:
         if how.signal is not None:
             new, sent = with_signal(self, new, spec, how)
         made = await self._create(run, new, turn, how)
-        if isinstance(made, Existing) and made.by == "unique" and (joins or how.if_exists == "replace"):
+        may_replace = joins is not None or how.if_exists == "replace"
+        if may_replace and isinstance(made, Existing) and made.by == "unique":
             made = await self._replace(made, new, turn, how)
         if not isinstance(made, Made):
             run = ClientRun(self, _existing_id(made, spec, new, how.if_exists), spec)

@@ -112,10 +112,13 @@ class ClientRun(Run[R]):
         loop = asyncio.get_running_loop()
         limit = None if timeout is None else parse_duration(timeout, what="timeout").total_seconds()
         until = None if limit is None else loop.time() + limit
+        local = self._client.local
+        waiting = self._client.waiting
+        if self._is_expected and self._end is None and waiting.is_quiet and local is not None and local.holds(self.id):
+            await asyncio.sleep(0)  # a short run that is alone ends in this pass of the loop: that takes no listener
         if self._end is not None:
             return self._end
-        local = self._client.local
-        with self._client.waiting.listen(self.id) as news:
+        with waiting.listen(self.id) as news:
             is_known_to_run = self._is_expected and local is not None and local.holds(self.id)
             self._is_expected = False
             while True:

@@ -50,7 +50,7 @@ def of_row(row: RunRow, run: Run, rows: Sequence[Row]) -> Iterator[str]:
                 said, meant = decode_doing(said), decode_doing(meant)
         if said != meant:
             yield f"its row says {name} = {said!r}, its journal {meant!r}"
-    for name in (*_FIXED, "created_at"):
+    for name in (*_FIXED, "created_at", "updated_at", "ended_at"):
         said, meant = getattr(row, name), getattr(run, name)
         if said != meant:
             yield f"its row says {name} = {said!r}, its journal {meant!r}"

@@ -49,6 +49,11 @@ class Waiting:
     def close(self) -> None:
         self._unsubscribe()
 
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nobody waits here."""
+        return not self._listening
+
     def expect(self, handle: Handle) -> None:
         """Registers the handle of a run that begins here, so that it is told of the end even before it asks."""
         self._handles[handle.id] = handle

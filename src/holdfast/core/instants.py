@@ -38,9 +38,10 @@ def micros(at: datetime) -> int:
 
 def _computed(at: datetime) -> int:
     try:
-        value = (at - _EPOCH) // _MICROSECOND
+        span = at - _EPOCH
     except TypeError:
         raise InvalidInput(_naive("an instant", at)) from None
+    value = (span.days * 86_400 + span.seconds) * 1_000_000 + span.microseconds  # a division takes five times as long
     if not _FIRST <= value <= _LAST:
         raise InvalidInput(_outside("an instant", at))
     return value

@@ -12,26 +12,22 @@ from holdfast.core.status import Status
 
 
 class Projection(msgspec.Struct, frozen=True, gc=False):
-    """What a commit may change in a run's row. The rest is fixed when the run is created."""
+    """What a commit may change in a run's row. The rest is fixed when the run is created, or is the instant of the
+    turn's row: `updated_at`, and `ended_at` of an end."""
 
     workflow: str
     version: str
     status: Status
     doing: bytes
     started_at: datetime | None
-    updated_at: datetime
-    ended_at: datetime | None
 
 
 def project(run: Run) -> Projection:
-    """The projection of a fold that has taken at least one turn."""
-    assert run.updated_at is not None
+    """The projection of a fold."""
     return Projection(
         run.workflow,
         run.version,
         run.status,
         encode_now(run),
         run.started_at,
-        run.updated_at,
-        run.ended_at,
     )

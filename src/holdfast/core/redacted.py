@@ -29,7 +29,7 @@ class Redacted(Event, frozen=True, tag="redacted", kw_only=True):
 
 def is_redacted(data: bytes | msgspec.Raw) -> bool:
     """Whether something was removed from a payload."""
-    return _BYTES in bytes(data)
+    return bytes(data).find(_BYTES) >= 0  # `in` takes longer: see `references.MARK`
 
 
 def whole(data: Data, run: str, what: str) -> Data:

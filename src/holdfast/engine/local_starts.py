@@ -9,9 +9,9 @@ query may be sent before the run is created and answered afterwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Any, cast
+from functools import partial
 
 from holdfast.core.run import Run
 from holdfast.core.turn import Turn
@@ -21,7 +21,7 @@ from holdfast.engine.report import close
 from holdfast.engine.session import Session
 from holdfast.ports.facts import RunFound, Trouble
 from holdfast.ports.journal import Commit, Committed
-from holdfast.ports.runs import Creation, Filter, Made, NewRun, RunRow
+from holdfast.ports.runs import Creation, Existing, Filter, Made, NewRun, RunRow
 from holdfast.turn.replay import begun
 
 
@@ -30,7 +30,7 @@ class Beginnings:
 
     def __init__(self, engine: EngineHome) -> None:
         self._engine = engine
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._all_answered: asyncio.Future[None] | None = None
         self.unanswered: set[str] = set()
         """Runs that were requested and are not held yet. Each occupies a slot from the moment of the request: however
         many are started at once, no more of them begin here than there are slots."""
@@ -38,68 +38,91 @@ class Beginnings:
         self._is_closed = False
         self.unborn: dict[str, Session] = {}
 
-    def make(
-        self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool
-    ) -> Awaitable[Creation]:
+    async def make(self, new: NewRun, turn: Turn, *, key_since: datetime, instance: str, is_named: bool) -> Creation:
         """Creates the run and begins it. `is_named`: the caller chose the id, so it may be in use. A caller that gives
-        up loses the handle, never the run: the answer still reaches its session.
-        """
+        up loses the handle, never the run: see `_ask_again`."""
         engine, name = self._engine, new.row.run
         if name in engine.sessions or name in engine.opening:
-            return engine.store.create(new, key_since=key_since)
+            return await engine.store.create(new, key_since=key_since)
         engine.opening.add(name)
         self.unanswered.add(name)
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[Creation] = loop.create_future()
-        self._tasks.add(loop.create_task(self._answer(answer, new, turn, key_since, instance, is_named)))
-        return answer
-
-    async def _answer(self, answer: asyncio.Future[Creation], new: NewRun, *how: Any) -> None:
-        """The outcome for callers that still wait. A future beside the task is cheaper than a shield around it."""
-        try:
-            made = await self._make(new, *how)
-            if not answer.done():
-                answer.set_result(made)
-        except asyncio.CancelledError:
-            answer.cancel()
-            raise
-        except Exception as error:  # noqa: BLE001 it is the caller's
-            if not answer.done():
-                answer.set_exception(error)
-        finally:
-            self._tasks.discard(cast("asyncio.Task[Any]", asyncio.current_task()))
-
-    async def _make(self, new: NewRun, turn: Turn, key_since: datetime, instance: str, is_named: bool) -> Creation:
-        engine, name = self._engine, new.row.run
         session: Session | None = None
+        ask: Callable[[], Awaitable[Creation]] | None = None
         try:
             first: Commit | None = None
             # Whether a unique value is free is known in the transaction alone: until then no code of the workflow runs.
             may_be_used = is_named or bool(new.started.key)
             if not new.unique and not (may_be_used and await self._is_in_use(new, key_since, is_named)):
                 session, first = self._unborn(new, turn)
-            made = await engine.store.create(
-                new, key_since=key_since, instance=instance, worker=engine.worker_id, first=first
-            )
+            worker = engine.worker_id
+            ask = partial(engine.store.create, new, key_since=key_since, instance=instance, worker=worker, first=first)
+            made = await ask()
+        except asyncio.CancelledError:
+            if ask is None:  # nothing was sent
+                self._end(name)
+            else:
+                engine.spawn(self._ask_again(ask, session, new, instance))
+            raise
+        except BaseException:  # refused, or the answer was lost: the run may be there all the same
+            self._doubt(session, name)
+            raise
+        await self._settle(made, session, new, instance)
+        return made
+
+    async def _ask_again(
+        self, ask: Callable[[], Awaitable[Creation]], session: Session | None, new: NewRun, instance: str
+    ) -> None:
+        """Sends a start again whose caller gave up. Whichever of the two comes first makes the run, with the same rows.
+        The answer here says that it is ours, and its session begins."""
+        name = new.row.run
+        try:
+            made = await ask()
+        except BaseException as error:
+            self._doubt(session, name)
+            if not isinstance(error, Exception):
+                raise
+            return
+        if not isinstance(made, Existing) or (made.run.id, made.run.instance) != (name, instance):
+            await self._settle(made, session, new, instance)
+            return
+        if session is None:
+            await self._engine.take_on([made.run])
+        else:
+            self._lost[name] = session
+            self.found(made.run)
+        self._end(name)
+
+    async def _settle(self, made: Creation, session: Session | None, new: NewRun, instance: str) -> None:
+        name = new.row.run
+        try:
             if session is not None and isinstance(made, Made) and made.first is not None and not self._is_closed:
                 self._born(session, made.run.no, made.first)
-            else:
-                self._discard(session)
-                session = None
-                if isinstance(made, Made) and made.run.instance == instance and made.first is None:
-                    await engine.take_on([made.run], {name: new.row})
-            return made
-        except BaseException:  # refused, or the answer was lost: the run may be there all the same
-            if session is not None and name not in engine.sessions:
-                self._lost[name] = session
-            engine.doubt()
+                return
+            self._discard(session)
+            if isinstance(made, Made) and made.run.instance == instance and made.first is None:
+                await self._engine.take_on([made.run], {name: new.row})
+        except BaseException:
+            self._engine.doubt()
             raise
         finally:
-            self.unborn.pop(name, None)
-            engine.opening.discard(name)
-            if name in self.unanswered:  # it was not born
-                self.unanswered.discard(name)
-                engine.freed()
+            self._end(name)
+
+    def _doubt(self, session: Session | None, name: str) -> None:
+        """The start failed, and the run may be there or not."""
+        if session is not None:
+            self._lost[name] = session
+        self._engine.doubt()
+        self._end(name)
+
+    def _end(self, name: str) -> None:
+        """The start was answered, or will not be."""
+        self.unborn.pop(name, None)
+        self._engine.opening.discard(name)
+        if name in self.unanswered:  # it was not born
+            self.unanswered.discard(name)
+            self._engine.freed()
+        if self._all_answered is not None and not self.unanswered and not self._all_answered.done():
+            self._all_answered.set_result(None)
 
     async def _is_in_use(self, new: NewRun, key_since: datetime, is_named: bool) -> bool:
         """Whether the id or key is certainly in use: then the workflow's code need not run."""
@@ -169,7 +192,8 @@ class Beginnings:
 
     async def close(self, limit: float) -> None:
         """Waits for the pending answers, but not forever."""
-        if self._tasks:
-            await asyncio.wait(list(self._tasks), timeout=limit)
+        if self.unanswered:
+            self._all_answered = asyncio.get_running_loop().create_future()
+            await asyncio.wait([self._all_answered], timeout=limit)
         self._is_closed = True
         self.give_up()

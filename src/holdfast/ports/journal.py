@@ -68,6 +68,15 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parts: tuple[TurnParts, ...] = ()
     spans: tuple[StepSpan, ...] = ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it consumes no messages and brings nothing besides its row and the projection, as most turns do."""
+        return not (
+            self.is_consuming or self.children or self.messages or self.publications or self.exposed
+            or self.answers or self.attributes or self.watch or self.unwatch or self.blobs or self.references
+            or self.parts or self.spans
+        )  # fmt: skip
+
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
     """Durable. `inbox_last` tells the holder of messages it has not read."""

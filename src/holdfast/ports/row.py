@@ -15,6 +15,7 @@ import msgspec
 
 from holdfast.core.status import Status
 from holdfast.core.suspicion import NONE
+from holdfast.core.turn import instant
 from holdfast.ports.journal import Commit
 from holdfast.ports.runs import RunRow
 
@@ -73,6 +74,7 @@ def moved(run: RunRow, commit: Commit, now: datetime) -> RunRow | None:
     due = after.unread if run.inbox_last > commit.inbox_seen else after.read
     if due is None:
         return None
+    at = instant(commit.row.at)
     row = msgspec.structs.replace(
         run,
         workflow=facts.workflow,
@@ -80,8 +82,8 @@ def moved(run: RunRow, commit: Commit, now: datetime) -> RunRow | None:
         status=facts.status,
         doing=facts.doing,
         started_at=facts.started_at,
-        updated_at=facts.updated_at,
-        ended_at=facts.ended_at,
+        updated_at=at,
+        ended_at=at if commit.is_terminal else None,
         next_ordinal=commit.row.ordinal + 1,
         inbox_read=max(run.inbox_read, read_to(commit)),
         instance=run.instance if after.keeps_lease else "",

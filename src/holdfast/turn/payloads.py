@@ -58,8 +58,9 @@ def inline(event: e.AnyEvent, blobs: Mapping[str, bytes]) -> e.AnyEvent:
 
 def offload_all(events: list[e.AnyEvent], blobs: dict[str, bytes]) -> None:
     """Makes the events ready for the journal, see `offload`. Most payloads are small and refer to nothing."""
+    event: Any
     for place, event in enumerate(events):
-        if isinstance(event, e.Carrier) and (len(event.value) > MAX_INLINE or MARK in bytes(event.value)):
+        if type(event) in e.CARRIERS and (len(event.value) > MAX_INLINE or bytes(event.value).find(MARK) >= 0):
             events[place] = offload(event, blobs)
 
 

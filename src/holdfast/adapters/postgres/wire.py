@@ -191,6 +191,8 @@ def publication(sent: Publication) -> dict[str, Any]:
 
 def besides(commit: Commit) -> dict[str, Any] | None:
     """What a turn brings besides its row and the projection; None for the common turn."""
+    if commit.is_plain:
+        return None
     wire: dict[str, Any] = {}
     _add_blobs(wire, tuple(commit.blobs.items()), commit.references)
     if commit.children:
@@ -236,8 +238,8 @@ def turn(commit: Commit) -> tuple[Any, ...]:
         facts.status.value,
         facts.doing,
         maybe_micros(facts.started_at),
-        micros(facts.updated_at),
-        maybe_micros(facts.ended_at),
+        row.at,
+        row.at if commit.is_terminal else None,
         commit.inbox_seen,
         flags,
         commit.after,
@@ -251,7 +253,7 @@ OF_NO_RUN: tuple[Any, ...] = (0, 0, 0, 0, 0, b"", b"", "", "", "", b"", None, 0,
 
 def plain(commit: Commit) -> tuple[Any, ...] | None:
     """The values of a turn that brings nothing else and whose run keeps its lease or ends; None for any other turn."""
-    if commit.is_consuming or besides(commit) is not None:
+    if not commit.is_plain:
         return None
     after = row_after(commit)
     is_common = after.is_open if after.keeps_lease else after.unread is None

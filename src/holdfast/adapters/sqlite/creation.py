@@ -26,9 +26,9 @@ def insert_run(
     """Inserts the run's row and the first row of its journal. Returns None, having written nothing, if the id is in
     use. `first` is a turn that keeps the lease: a run that is made already claimed gets its row as that turn leaves it.
     The caller writes what else the turn brings."""
-    row, started, now = new.row, new.started, transaction.now
-    available_at = now if started.available_at is None else micros(started.available_at)
-    is_due = available_at <= now
+    row, started = new.row, new.started
+    available_at = transaction.now if started.available_at is None else micros(started.available_at)
+    is_due = available_at <= row.at or available_at <= transaction.now  # most are, and need no look at the clock
     is_claimed = is_due and bool(instance)
     epoch = int(is_claimed)
     holder, held_by = (instance, worker) if is_claimed else ("", "")
@@ -63,7 +63,7 @@ def insert_run(
             started.codec,
             None if started.deadline is None else micros(started.deadline),
             row.at,
-            row.at if facts is None else micros(facts.updated_at),
+            row.at if first is None else first.row.at,
             None if started.keep is None else span_micros(started.keep),
             new.doing if facts is None else facts.doing,
             is_claimed,

@@ -50,7 +50,7 @@ class Link:
         self.changes_seen: int = 0
         self.wal_pages: int = 0
         self._pages_to_tell = LONG_PAGES
-        self._file: tuple[int, int] | None = None  # which file it was at first
+        self._file: os.stat_result | None = None  # which file it was at first
 
     def connected(self) -> apsw.Connection:
         """The connection, opened if there is none."""
@@ -58,7 +58,8 @@ class Link:
             connection = until_free(self._connect)
             connection.set_wal_hook(self._count_pages)
             if self._file is None:
-                self._file = file_at(self._path)
+                with suppress(FileNotFoundError):
+                    self._file = os.stat(self._path)  # noqa: PTH116 as below
             self._connection, self._log_seen = connection, None
         return self._connection
 
@@ -66,7 +67,12 @@ class Link:
         """The connection, to write. Raises `StoreUnavailable` if the file is no longer the one that was opened: SQLite
         would still write into a file that no process can open again."""
         connection = self._connection or self.connected()
-        if file_at(self._path) != self._file:
+        try:
+            found = os.stat(self._path)  # noqa: PTH116 asked for every transaction, and a `Path` takes twice as long
+        except FileNotFoundError:
+            found = None
+        seen = self._file
+        if found is None or seen is None or found.st_ino != seen.st_ino or found.st_dev != seen.st_dev:
             raise StoreUnavailable(
                 f"the store's file {self._path} was deleted or replaced while it was open: nothing more "
                 "is written. Put the file back (mv keeps it the same file), or stop this process, restore a backup and "
@@ -139,12 +145,3 @@ def _log_at(path: str) -> tuple[int, int, int] | None:
         return None
     age = time.time_ns() - found.st_mtime_ns
     return (found.st_ino, found.st_size, found.st_mtime_ns) if age > _TICK or age < -_TICK else None
-
-
-def file_at(path: str) -> tuple[int, int] | None:
-    """Device and number of the file there; None if there is none."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 asked for every transaction, and a `Path` takes twice as long
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino

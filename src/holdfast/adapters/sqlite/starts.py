@@ -63,6 +63,8 @@ class CreateRun(msgspec.Struct, frozen=True):
     def _brought(self, transaction: Transaction, run: RunRow, first: Commit) -> Made:
         """Writes what else the turn brings. The row is already as the turn leaves it."""
         seq = transaction.connection.last_insert_rowid()
+        if first.is_plain:
+            return Made(run, Committed(seq, 0))
         commit = msgspec.structs.replace(first, no=run.no)
         if commit.blobs:
             keep_blobs(transaction, commit.blobs.items())

@@ -1,8 +1,9 @@
 """Commit: one turn of one run, and everything that becomes visible with it.
 
-The common turn is two statements: the fenced update of the run and the insert of its row. Everything else costs only
-the turns that bring it. Every update is the fence: it applies only if the run has this epoch and ordinal, still ends
-with the row that the turn follows, and has not ended. Otherwise nothing is written, and the run's row says why.
+The common turn is two statements: the fenced update of the run and the insert of its row. If the update for common
+turns does not apply, the one for all turns is tried. Everything else costs only the turns that bring it. Every update
+is the fence: it applies only if the run has this epoch and ordinal, still ends with the row that the turn follows, and
+has not ended. Otherwise nothing is written, and the run's row says why.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import Any
 
 from holdfast.adapters.sql.rows import due_at, ready_at
 from holdfast.adapters.sqlite import statements as sql
+from holdfast.adapters.sqlite import turn_statements as turn_sql
 from holdfast.adapters.sqlite.answers import settle
 from holdfast.adapters.sqlite.blobs import forget, keep_blobs, refer
 from holdfast.adapters.sqlite.connections import fetch, run
@@ -34,7 +36,7 @@ def commit_turn(transaction: Transaction, commit: Commit) -> Verdict:
     connection, row = transaction.connection, commit.row
     run(connection, sql.APPEND, (commit.no, row.ordinal, row.epoch, row.at, row.format, row.checksum, row.body))
     seq = connection.last_insert_rowid()
-    inbox_last = bring(transaction, commit, found[0])
+    inbox_last = found[0] if commit.is_plain else bring(transaction, commit, found[0])
     if commit.is_terminal:
         _, has_watches, is_adopted = found
         if has_watches or commit.watch:
@@ -67,10 +69,10 @@ def bring(transaction: Transaction, commit: Commit, inbox_last: int) -> int:
 def _move_run(transaction: Transaction, commit: Commit) -> Any:
     """Runs the fenced update. Returns the run's `inbox_last` (at an end, also what remains to be done), or None if the
     update did not apply."""
-    row, facts = commit.row, commit.projection
+    connection, row, facts = transaction.connection, commit.row, commit.projection
     values: tuple[Any, ...] = (
         facts.doing,
-        micros(facts.updated_at),
+        row.at,
         commit.inbox_seen if commit.is_consuming else 0,
         commit.no,
         row.epoch,
@@ -83,14 +85,21 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
     )
     after = row_after(commit)
     if after.keeps_lease and after.clears and after.is_open and row.ordinal > 2:  # a worker's first turn changes more
-        rows = fetch(transaction.connection, sql.ADVANCE, values)
-        if rows:
-            return rows[0]
-    values = (*values, None if facts.ended_at is None else micros(facts.ended_at))
+        run(connection, turn_sql.ADVANCE, (*values, commit.inbox_seen))
+        if connection.changes():
+            return (commit.inbox_seen,)
+    elif commit.is_terminal and facts.started_at is not None:
+        run(connection, turn_sql.END, (*values, commit.inbox_seen))
+        if connection.changes():
+            transaction.hint(row.run)
+            return commit.inbox_seen, False, False
     if after.keeps_lease:
-        rows = fetch(transaction.connection, sql.MOVE, (*values, after.clears, after.is_open))
+        rows = fetch(connection, turn_sql.MOVE, (*values, None, after.clears, after.is_open))
         return rows[0] if rows else None
-    rows = fetch(transaction.connection, sql.LEAVE, (*values, *_left(after, commit, transaction.now)))
+    left = _ENDED if commit.is_terminal else _left(after, transaction.now)
+    rows = fetch(
+        connection, turn_sql.LEAVE, (*values, row.at if commit.is_terminal else None, commit.inbox_seen, *left)
+    )
     if not rows:
         return None
     if commit.is_terminal or after.read != "never" or rows[0][0] > commit.inbox_seen:
@@ -98,13 +107,14 @@ def _move_run(transaction: Transaction, commit: Commit) -> Any:
     return rows[0]
 
 
-def _left(after: RowAfter, commit: Commit, now: int) -> tuple[Any, ...]:
-    """The values of `LEAVE` beyond those of every turn: both outcomes of the rule, in stored form."""
-    if commit.is_terminal:
-        return commit.inbox_seen, None, None, None, None, False, True  # an end is never due, nor refused as unread
+_ENDED = (None, None, None, None, False, True)
+"""What `_left` is for an end, which is never due, and is refused as unread."""
+
+
+def _left(after: RowAfter, now: int) -> tuple[Any, ...]:
+    """The last values of `LEAVE`: both outcomes of the rule, in stored form."""
     read, unread = due_at(after.read, now), due_at(after.unread, now)
     return (
-        commit.inbox_seen,
         read,
         ready_at(read, now) if after.is_open else None,
         unread,

@@ -17,7 +17,7 @@ from holdfast.core import events as e
 from holdfast.core.fold import fold
 from holdfast.core.projection import project
 from holdfast.core.status import Status
-from holdfast.core.turn import decode_row, decode_rows
+from holdfast.core.turn import decode_row, decode_rows, instant
 from holdfast.ports.journal import Commit, Committed, Park, Unread, Verdict
 from holdfast.ports.leases import Taken
 from holdfast.ports.runs import Made, NewRun, RunRow
@@ -254,6 +254,7 @@ def time_of(due: Due, before: datetime | None, now: datetime) -> datetime | None
 def expected(played: Played, due: Due, now: datetime) -> RunRow:
     """The row after the turn."""
     kind, before, facts = played.kind, played.before, played.turn.projection
+    at = instant(played.turn.row.at)
     row = msgspec.structs.replace(
         before,
         workflow=facts.workflow,
@@ -261,8 +262,8 @@ def expected(played: Played, due: Due, now: datetime) -> RunRow:
         status=facts.status,
         doing=facts.doing,
         started_at=facts.started_at,
-        updated_at=facts.updated_at,
-        ended_at=facts.ended_at,
+        updated_at=at,
+        ended_at=at if played.turn.is_terminal else None,
         next_ordinal=before.next_ordinal + 1,
         inbox_read=played.turn.inbox_seen if played.turn.is_consuming else 0,
         instance=before.instance if kind.keeps_lease else "",

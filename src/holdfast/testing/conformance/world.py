@@ -360,6 +360,7 @@ class World:
             assert not seen & {each.seq for each in rows}
             seen |= {each.seq for each in rows}
             assert _projected(row) == project(run)
+            assert (row.updated_at, row.ended_at) == (run.updated_at, run.ended_at)
             assert _fixed(row) == _fixed(run)
             shown = {name: (value, blob) for name, value, blob in exposures}
             assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
@@ -385,7 +386,7 @@ async def settle(store: Journal, root: str) -> None:
 
 
 def _projected(row: RunRow) -> Projection:
-    return Projection(row.workflow, row.version, row.status, row.doing, row.started_at, row.updated_at, row.ended_at)
+    return Projection(row.workflow, row.version, row.status, row.doing, row.started_at)
 
 
 def _fixed(row: RunRow | Run) -> tuple[Any, ...]:

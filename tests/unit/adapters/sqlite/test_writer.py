@@ -13,7 +13,7 @@ import apsw
 import pytest
 
 from holdfast.adapters.memory.clock import VirtualClock
-from holdfast.adapters.sqlite import SqliteStore, attempt, open_sqlite
+from holdfast.adapters.sqlite import SqliteStore, attempt, open_sqlite, turn_statements
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.connections import open_writable, run
 from holdfast.adapters.sqlite.transaction import Transaction
@@ -35,7 +35,12 @@ class Traced:
     """The statements the writer executes, by their constant's name."""
 
     def __init__(self, store: SqliteStore) -> None:
-        self._names = {value: name for name, value in vars(sql).items() if isinstance(value, str)}
+        self._names = {
+            value: name
+            for each in (sql, turn_statements)
+            for name, value in vars(each).items()
+            if isinstance(value, str)
+        }
         self.statements: list[str] = []
         store._writer._link.connected().set_exec_trace(self._note)
 
@@ -51,6 +56,16 @@ async def test_the_common_turn_is_two_statements(store: SqliteStore, world: Worl
     traced = Traced(store)
     await holder.commits(e.StepCompleted(key="charge"), e.StepScheduled(key="mail"))
     assert traced.statements == ["BEGIN", "ADVANCE", "APPEND", "COMMIT"]
+
+
+async def test_the_common_end_is_two_statements(store: SqliteStore, world: World) -> None:
+    """Contract: an end that nothing else waits for costs one fenced update and one insert, nothing else."""
+    holder = await world.held_run("order-1")
+    await holder.commits(e.StepScheduled(key="charge"))
+    traced = Traced(store)
+    await holder.commits(e.StepCompleted(key="charge"), e.Completed())
+    assert traced.statements == ["BEGIN", "END", "APPEND", "COMMIT"]
+    await world.verify()
 
 
 @pytest.mark.parametrize("change", ["continued", "paused", "resumed"])
