@@ -15,7 +15,7 @@ from holdfast.core.gate import MANY
 from holdfast.testing.conformance.queues import end, mail_worker, make, rules
 from holdfast.testing.conformance.world import START, TTL, World, seconds
 from holdfast.upkeep.imposition import impose
-from tests.conformance.test_differential import open_store
+from tests.conformance.test_stores import open_store
 
 STEPS = 150
 
