@@ -128,7 +128,7 @@ async def test_a_run_that_waits_is_parked_and_says_for_what(world: World) -> Non
 
     async with world.serving(holder, waiter) as app:
         first = await app.start(holder())
-        await begun.wait()
+        await world.until_set(begun)
         second = await app.start(waiter())
 
         async def is_parked() -> bool:
@@ -170,7 +170,7 @@ async def test_a_step_that_may_not_wait_raises_limit_reached(world: World) -> No
 
     async with world.serving(holder, impatient) as app:
         first = await app.start(holder())
-        await begun.wait()
+        await world.until_set(begun)
         said = await (await app.start(impatient())).result("60s")
         assert said.startswith("step price failed after 0 attempts: LimitReached: step price met limit api")
         assert said.endswith(", 0")
@@ -205,7 +205,7 @@ async def test_a_cancelled_waiter_leaves_the_line(world: World) -> None:
 
     async with world.serving(holder, waiter) as app:
         first = await app.start(holder())
-        await begun.wait()
+        await world.until_set(begun)
         second = await app.start(waiter())
 
         async def waits() -> bool:

@@ -337,7 +337,7 @@ async def test_what_a_run_is_resumed_with_is_the_fold_of_its_journal(still: Worl
         assert kept.run == await folded()
         forget_programs(worker)
         await still.advance("1h")
-        await entered.wait()
+        await still.until_set(entered)
         assert worker.engine.sessions[run.id].run == await folded()
         leave.set()
         await run.signal(go, 4)

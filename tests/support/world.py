@@ -85,6 +85,7 @@ class World:
                 yield worker
             finally:
                 self.workers.remove(worker)
+                await stop(worker)
 
     @asynccontextmanager
     async def serving(self, *workflows: Any, **options: Any) -> AsyncIterator[App]:
@@ -114,6 +115,13 @@ class World:
                     await asyncio.sleep(0.002)
         except TimeoutError:
             raise AssertionError(f"never came true: {what or inspect.getsource(condition).strip()}") from None
+
+    async def until_set(self, event: asyncio.Event) -> None:
+        """Waits for the event, as long as for any condition."""
+        try:
+            await asyncio.wait_for(event.wait(), PATIENCE)
+        except TimeoutError:
+            raise AssertionError("the event that the test waits for was never set") from None
 
     async def row(self, run: Run[Any] | str) -> RunRow:
         """The run's row."""
@@ -167,6 +175,16 @@ class World:
         worker.work_hinted.set()
 
 
+async def stop(worker: Worker) -> None:
+    """Stops it gracefully. One that does not come to its end fails the test, which would wait for it forever."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await worker.stop()
+    except TimeoutError:
+        held = ", ".join(worker.engine.sessions) or "no run"
+        raise AssertionError(f"worker {worker.options.id} never stopped; it holds {held}") from None
+
+
 async def crash(worker: Worker) -> None:
     """Ends a worker as a power cut would: nothing more is committed, nothing is released."""
     worker.is_stopping = worker.is_stopped = True
@@ -207,7 +225,11 @@ def forget_programs(worker: Worker) -> None:
 
 async def events(run: Run[Any]) -> list[JournalEvent]:
     """Every fact of the run's journal so far; for runs that have ended."""
-    return [event async for event in run.follow()]
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return [event async for event in run.follow()]
+    except TimeoutError:
+        raise AssertionError(f"{run} has not ended, so its facts have no end") from None
 
 
 async def types(run: Run[Any]) -> list[str]:
