@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
 from holdfast import App, Run, Status
@@ -39,6 +39,7 @@ LONG = "3000d"
 """The lease of workers on a virtual clock: it outlives every leap of time, unless a test asks for a short one."""
 
 Kind = Literal["memory", "sqlite", "postgres"]
+T = TypeVar("T")
 
 
 class BeatingWhenTold(Heartbeat):
@@ -223,13 +224,21 @@ def forget_programs(worker: Worker) -> None:
     worker.engine.warm._kept.clear()
 
 
-async def events(run: Run[Any]) -> list[JournalEvent]:
-    """Every fact of the run's journal so far; for runs that have ended."""
+async def collected(stream: AsyncIterator[T], what: str) -> list[T]:
+    """All that it yields until its end, which must come."""
+    found: list[T] = []
     try:
         async with asyncio.timeout(PATIENCE):
-            return [event async for event in run.follow()]
+            async for each in stream:
+                found.append(each)  # noqa: PERF401 the error shows what came
     except TimeoutError:
-        raise AssertionError(f"{run} has not ended, so its facts have no end") from None
+        raise AssertionError(f"{what} never end; so far: {found}") from None
+    return found
+
+
+async def events(run: Run[Any]) -> list[JournalEvent]:
+    """Every fact of the run's journal so far; for runs that have ended."""
+    return await collected(run.follow(), f"the facts of {run}")
 
 
 async def types(run: Run[Any]) -> list[str]:
