@@ -79,10 +79,8 @@ async def kill_at(server: subprocess.Popen[str], folder: Path, when: str, at: in
     assert code == ENDED, f"killed {when} commit {at}: the run did not end with {EXPECTED}"
     again = {step for step in completed if stage.starts()[step] != before[step]}
     assert not again, f"killed {when} commit {at}: completed steps ran again: {again}"
-    numbered = len(stage.attempts())
-    assert numbered == sum(stage.starts().values()), (
-        f"killed {when} commit {at}: two bodies had the same attempt number"
-    )
+    is_numbered = len(stage.attempts()) == sum(stage.starts().values())
+    assert is_numbered, f"killed {when} commit {at}: two bodies had one attempt number: {stage.starts()}"
     ran = {key for _, key in stage.starts()}
     assert ran == {"left", "right", "packed.0", "packed.1", "packed.2", "one", "two", "sum"}
     assert {run for run, _ in stage.starts()} == {"flow", "flow/inner"}, "the sub-flow is one run, however often asked"
