@@ -367,18 +367,22 @@ class GrantsSuite(Blocking, ABC):
         stream = grants.orphans()
         if stream is None:
             return
-        told = asyncio.ensure_future(anext(stream))
-        async with asyncio.timeout(30):
-            while not told.done():  # what went before the stream had begun is not told
-                await grants.acquire("r", "w1", self.ttl)
-                await grants.release("r", "w1")
-                await asyncio.sleep(0.01)
-            assert await told == "r"
-            await grants.acquire("s", "w1", self.ttl)
-            self.clock.advance(self.ttl)
-            await self.until_gone(grants, "s")
-            while (run := await anext(stream)) != "s":
-                assert run == "r"
+        told, run = asyncio.ensure_future(anext(stream)), "nothing"
+        try:
+            async with asyncio.timeout(30):
+                while not told.done():  # what went before the stream had begun is not told
+                    await grants.acquire("r", "w1", self.ttl)
+                    await grants.release("r", "w1")
+                    await asyncio.sleep(0.01)
+                run = await told
+                await grants.acquire("s", "w1", self.ttl)
+                self.clock.advance(self.ttl)
+                await self.until_gone(grants, "s")
+                while run != "s":
+                    assert run == "r"
+                    run = await anext(stream)
+        except TimeoutError:
+            raise AssertionError(f"the stream does not tell of orphans: it told of {run} last") from None
 
     async def test_leases_do_not_depend_on_the_wall_clock(self, grants: Grants) -> None:
         """Contract: setting the clock neither ends nor prolongs a grant."""
