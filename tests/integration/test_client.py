@@ -150,7 +150,7 @@ async def test_result_raises_how_it_ended(world: World) -> None:
         with pytest.raises(RunFailed, match="why") as error:
             await failed.result("60s")
         assert (error.value.type, error.value.message) == ("ValueError", "why")
-        assert await world.until_set(failed) is Status.FAILED
+        assert await failed.wait() is Status.FAILED
         slow = await app.start(waits())
         with pytest.raises(ResultTimeout, match="It continues"):
             await slow.result("20ms")

@@ -61,8 +61,9 @@ class MemoryGrants:
     """A `ports.grants.Grants` in memory. `of`: a manager whose grants it shares, as another process would."""
 
     def __init__(self, clock: Clock | None = None, *, of: MemoryGrants | None = None) -> None:
-        self._clock = clock or (SystemClock() if of is None else of._clock)
-        self._tables = tables = _Tables() if of is None else of._tables
+        self._clock: Clock = clock or (SystemClock() if of is None else of._clock)
+        self._tables: _Tables = _Tables() if of is None else of._tables
+        tables = self._tables
         self._lock = tables.lock
         self._held = tables.held
         self._heard = tables.heard
