@@ -19,6 +19,7 @@ import msgspec
 from holdfast import errors
 from holdfast.adapters.telemetry.listeners import Listeners
 from holdfast.core.failure import authored_traceback
+from holdfast.core.plurals import counted
 from holdfast.ports import facts as t
 from holdfast.ports.telemetry import Listener
 
@@ -215,7 +216,7 @@ def _trouble(fact: t.Trouble | t.StoreTrouble) -> Words:
         worker, is_bug, failures = fact.worker, fact.is_bug, fact.failures
     about = f"run {fact.run}: " if fact.run else f"worker {worker}: " if worker else ""
     level = _sparingly(failures, logging.ERROR if is_bug else logging.WARNING)
-    what = fact.what if failures == 1 else f"{fact.what} ({failures} times in a row)"
+    what = fact.what if failures == 1 else f"{fact.what} ({counted(failures, 'time')} in a row)"
     return Words(level, "%s%s: %s", (about, what, fact.error), None if fact.is_known or failures > 1 else fact.error)
 
 
