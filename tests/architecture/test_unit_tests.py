@@ -23,7 +23,6 @@ ELSEWHERE = {
     "authoring.batch": "tests/integration/test_batches.py",
     "cli.demo": "tests/integration/test_demo.py",
     "errors": "tests/docs/test_reference.py",
-    "lint": "tests/unit/cli/commands/test_lint.py",
     "ports": "tests/conformance/test_stores.py",
     "testing.conformance": "tests/conformance/test_stores.py",
 }

@@ -57,6 +57,8 @@ async def killed(url: str, ledger: Path, bodies: int) -> None:
         async with asyncio.timeout(100):
             while begun(ledger) < bodies:  # noqa: ASYNC110 a file is looked at
                 await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(f"{begun(ledger)} of {bodies} bodies began, and no more") from None
     finally:
         process.send_signal(signal.SIGKILL)
         process.communicate()

@@ -79,6 +79,8 @@ async def kill_at(server: subprocess.Popen[str], folder: Path, when: str, at: in
     assert code == ENDED, f"killed {when} commit {at}: the run did not end with {EXPECTED}"
     again = {step for step in completed if stage.starts()[step] != before[step]}
     assert not again, f"killed {when} commit {at}: completed steps ran again: {again}"
+    is_numbered = len(stage.attempts()) == sum(stage.starts().values())
+    assert is_numbered, f"killed {when} commit {at}: two bodies had one attempt number: {stage.starts()}"
     ran = {key for _, key in stage.starts()}
     assert ran == {"left", "right", "packed.0", "packed.1", "packed.2", "one", "two", "sum"}
     assert {run for run, _ in stage.starts()} == {"flow", "flow/inner"}, "the sub-flow is one run, however often asked"
@@ -95,7 +97,8 @@ async def test_a_kill_at_every_commit_of_a_flow_changes_nothing(
     tmp_path: Path, when: str, kind: str, share: int
 ) -> None:
     """Promise: killed before or after any commit, the run ends as its first definition says though the file was edited,
-    the sub-flow is one run, and no step whose completion was committed runs again. In shares, so that none is long."""
+    the sub-flow is one run, no step whose completion was committed runs again, and one that does has the next number.
+    In shares, so that none is long."""
     killed = 0
     with serving() as server:
         for at in range(share, MOST, 3):

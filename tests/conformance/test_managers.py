@@ -18,7 +18,14 @@ class TestEtcdGrants(GrantsSuite):
         return etcd.PassingClock()
 
     async def open(self, clock: VirtualClock) -> Grants:
-        grants = await asyncio.to_thread(etcd.new_grants, clock)
+        self.prefix = etcd.new_prefix()
+        return await self._open(clock)
+
+    async def reopen(self, grants: Grants) -> Grants:
+        return await self._open(self.clock)
+
+    async def _open(self, clock: VirtualClock) -> Grants:
+        grants = await asyncio.to_thread(etcd.new_grants, clock, prefix=self.prefix)
         await grants.open()
         return grants
 
@@ -31,6 +38,13 @@ class TestNatsGrants(GrantsSuite):
         return etcd.PassingClock()
 
     async def open(self, clock: VirtualClock) -> Grants:
-        grants = await asyncio.to_thread(nats.new_grants, clock)
+        self.prefix = etcd.new_prefix()
+        return await self._open(clock)
+
+    async def reopen(self, grants: Grants) -> Grants:
+        return await self._open(self.clock)
+
+    async def _open(self, clock: VirtualClock) -> Grants:
+        grants = await asyncio.to_thread(nats.new_grants, clock, prefix=self.prefix)
         await grants.open()
         return grants

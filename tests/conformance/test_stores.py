@@ -74,6 +74,10 @@ class TestMemoryGrants(GrantsSuite):
     async def open(self, clock: VirtualClock) -> Grants:
         return MemoryGrants(clock)
 
+    async def reopen(self, grants: Grants) -> Grants:
+        assert isinstance(grants, MemoryGrants)
+        return MemoryGrants(of=grants)
+
 
 class TestStoreGrants(GrantsSuite):
     """The leases of a store keep the contract of a manager apart."""
@@ -87,6 +91,9 @@ class TestStoreGrants(GrantsSuite):
         grants = StoreGrants(self.store)
         await grants.prepare()
         return grants
+
+    async def reopen(self, grants: Grants) -> None:
+        """None: these workers are instances, and each instance has an id of its own."""
 
     async def close(self) -> None:
         await self.store.close()

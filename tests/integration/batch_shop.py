@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from holdfast import (
     Batch,
@@ -17,6 +17,7 @@ from holdfast import (
     step,
     workflow,
 )
+from tests.support.world import collected
 
 go = Signal[bool]("go")
 
@@ -103,9 +104,9 @@ def orders(count: int, bad: tuple[int, ...] = ()) -> Iterator[Order]:
     return (Order(number, number in bad) for number in range(count))
 
 
-async def ended(batch: Batch[Any]) -> list[Item[Any]]:
-    async with asyncio.timeout(60):
-        return [item async for item in batch.items()]
+async def ended(batch: Batch[Any], order: Literal["index", "completion"] = "index") -> list[Item[Any]]:
+    """Every item of a batch that is coming to its end."""
+    return await collected(batch.items(order=order), f"the items of batch {batch.id}")
 
 
 priced = FlowBuilder(

@@ -9,8 +9,9 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast import App, Batch, FlowBuilder, Item, Retry, Signal, Status, saga, sleep, step, workflow
+from holdfast import App, Batch, FlowBuilder, Retry, Signal, Status, saga, sleep, step, workflow
 from holdfast.errors import InvalidInput
+from tests.integration.batch_shop import ended
 from tests.support.world import Kind, World, crash, open_world
 
 nudge = Signal[bool]("nudge")
@@ -103,11 +104,6 @@ async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     """A store on real time."""
     async with open_world(cast("Kind", request.param), tmp_path, virtual=False) as made:
         yield made
-
-
-async def ended(batch: Batch[Any]) -> list[Item[Any]]:
-    async with asyncio.timeout(60):
-        return [item async for item in batch.items()]
 
 
 def named(name: str, count: int) -> list[tuple[str, int]]:

@@ -36,7 +36,7 @@ from tests.integration.batch_shop import (
     shop,
     waits,
 )
-from tests.support.world import Kind, World, open_world
+from tests.support.world import Kind, World, open_world, types
 
 
 @pytest.fixture(autouse=True)
@@ -146,7 +146,7 @@ async def test_items_come_by_index_or_as_they_complete(world: World) -> None:
                 async with asyncio.timeout(60):
                     assert (await first).result == 0
         assert [(await first).index, *[item.index async for item in by_index]] == [0, 1, 2, 3]
-        assert [item.index async for item in batch.items(order="completion")] == wanted
+        assert [item.index for item in await ended(batch, "completion")] == wanted
         assert [item.index for item in await ended(batch)] == [0, 1, 2, 3]
         with pytest.raises(InvalidInput, match="order="):
             batch.items(order="size")  # type: ignore[arg-type]
@@ -166,7 +166,7 @@ async def test_read_by_completion_no_item_is_read_a_second_time(world: World, mo
             return await get(run)
 
         monkeypatch.setattr(store, "get", noted)
-        assert len([item async for item in batch.items(order="completion")]) == 6
+        assert len(await ended(batch, "completion")) == 6
         assert set(asked) == {"b"}
 
 
@@ -185,8 +185,8 @@ async def test_a_batch_of_several_chunks_goes_on_from_one_to_the_next(
         assert [item.result for item in await ended(batch)] == list(range(12))
         assert (await batch.result("60s")).completed == 12
         assert sorted(ledger.begun) == sorted(set(ledger.begun))
-        assert {item.index async for item in batch.items(order="completion")} == set(range(12))
-        journal = [event.type async for event in (await app.get("b")).follow()]
+        assert {item.index for item in await ended(batch, "completion")} == set(range(12))
+        journal = await types(await app.get("b"))
         assert journal.count("continued") >= 2
 
 
@@ -205,7 +205,7 @@ async def test_cancel_stops_the_rest(world: World, monkeypatch: pytest.MonkeyPat
         assert isinstance(items[8].error, RunCancelled)
         assert "never started" in str(items[8].error)
         assert await batch.wait("60s") is Status.CANCELLED
-        assert [item.index async for item in batch.items(order="completion")][:3] == [0, 1, 2]
+        assert [item.index for item in await ended(batch, "completion")][:3] == [0, 1, 2]
         counts = await batch.counts()
         assert (counts.completed, counts.cancelled, counts.pending) == (3, 2, 4)
         assert set(ledger.begun) == set(range(5))
@@ -234,7 +234,7 @@ async def test_only_the_items_that_did_not_complete_are_run_again(world: World) 
         items = await ended(again)
         assert [item.index for item in items] == [4, 8]
         assert sorted(ledger.begun) == [4, 8]
-        assert {item.index async for item in again.items(order="completion")} == {4, 8}
+        assert {item.index for item in await ended(again, "completion")} == {4, 8}
         assert (await again.item(8)).status is Status.FAILED
         assert (await again.counts()).total == 2
         third = await (await app.batch("b2", sell)).retry()
@@ -296,6 +296,6 @@ async def test_lives_of_a_batch_begin_from_memory(world: World, monkeypatch: pyt
     async with world.serving(*WORKFLOWS) as app:
         batch = await app.start_batch(sell, (Order(number + 20) for number in range(40)), concurrency=3, id="b")
         assert (await batch.result("60s")).completed == 40
-        journal = [event.type async for event in (await app.get("b")).follow()]
+        journal = await types(await app.get("b"))
     assert journal.count("continued") == 9
     assert opened.count("b") <= 1

@@ -102,9 +102,9 @@ async def test_a_comparison_asked_before_the_run_was_made_does_not_drop_it(still
     async with app.worker(poll="1h", ttl="3h") as worker:
         first = await app.start(work("first"), id="first")
         starting = asyncio.create_task(app.start(work("second"), id="second"))
-        await slow.asked.wait()
+        await still_world.until_set(slow.asked)
         comparing = asyncio.create_task(compared(worker))
-        await slow.compared.wait()
+        await still_world.until_set(slow.compared)
         slow.may_make.set()
         slow.may_answer.set()
         second = await starting
@@ -129,7 +129,7 @@ async def test_a_run_whose_start_is_not_answered_yet_is_not_given_back(still_wor
     app = App(workflows=[work], store=slow.store)
     async with app.worker(poll="1h", ttl="3h") as worker:
         starting = asyncio.create_task(app.start(work("late"), id="late"))
-        await slow.made.wait()
+        await still_world.until_set(slow.made)
         for _ in range(4):
             worker.engine.doubt()
             await compared(worker)
@@ -149,7 +149,7 @@ async def test_no_body_starts_before_the_run_is_durable(still_world: World) -> N
     app = App(workflows=[work], store=slow.store)
     async with app.worker() as worker:
         starting = asyncio.create_task(app.start(work("r"), id="r"))
-        await slow.asked.wait()
+        await still_world.until_set(slow.asked)
         assert (note.entered, note.ran, worker.engine.busy) == (["r"], [], 1)
         assert await still_world.store.get("r") is None
         slow.may_make.set()
@@ -202,7 +202,7 @@ async def test_somebody_else_was_quicker(still_world: World) -> None:
     app = App(workflows=[work], store=slow.store)
     async with app.worker() as worker:
         starting = asyncio.create_task(app.start(work("r"), id="r"))
-        await slow.asked.wait()
+        await still_world.until_set(slow.asked)
         await still_world.app(work).start(work("r"), id="r", delay="1h")
         slow.may_make.set()
         slow.may_answer.set()
@@ -258,7 +258,7 @@ async def test_a_caller_who_gives_up_does_not_lose_the_run(still_world: World, i
     note.may_end.set()
     async with app.worker(poll="1h", ttl="3h") as worker:
         starting = asyncio.create_task(app.start(work("r"), id="r"))
-        await (slow.made if is_made else slow.asked).wait()
+        await still_world.until_set(slow.made if is_made else slow.asked)
         starting.cancel()
         await asyncio.wait([starting])
         assert (note.ran, worker.engine.busy) == ([], 1)
@@ -279,7 +279,7 @@ async def test_a_worker_that_stops_waits_for_the_answer(still_world: World) -> N
     note.may_end.set()
     async with app.worker(poll="1h", ttl="3h") as worker:
         starting = asyncio.create_task(app.start(work("r"), id="r"))
-        await slow.made.wait()
+        await still_world.until_set(slow.made)
         stopping = asyncio.create_task(worker.stop())
         await still_world.until(lambda: worker.engine.is_draining)
         slow.may_answer.set()

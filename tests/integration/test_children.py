@@ -96,7 +96,7 @@ async def test_a_child_that_ends_before_the_parent_parks(world: World) -> None:
     parents, children = world.app(over), world.app(child)
     async with world.worker(parents), world.worker(children):
         run = await parents.start(over(), id="p")
-        await entered.wait()
+        await world.until_set(entered)
         await world.until_status("p/child", "completed")
         leave.set()
         assert await run.result("60s") == 8

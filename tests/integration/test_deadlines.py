@@ -107,7 +107,7 @@ async def test_a_deadline_during_a_step(still: World) -> None:
 
     async with still.serving(work) as app:
         run = await app.start(work(), deadline="1h")
-        await entered.wait()
+        await still.until_set(entered)
         await still.until_waiting(run, "step slow")
         await still.advance("1h")
         with pytest.raises(RunFailed) as failed:

@@ -31,23 +31,33 @@ app.run(hello("Ann"), id="first")
 """
 
 
+def said(script: Path) -> tuple[int, str]:
+    """Runs the script as a user does. Returns its code and what it wrote to stderr."""
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stderr
+
+
+def shop(folder: Path, store: str = "memory://") -> Path:
+    """The user's script, in that folder, on that store."""
+    script = folder / "shop.py"
+    script.write_text(SCRIPT.replace("memory://", store), encoding="utf-8")
+    return script
+
+
 def test_a_typo_is_shown_at_once(tmp_path: Path) -> None:
     """Promise: with Python's default logging `app.run` shows one line for the attempt and one traceback, whose error
     shows the step's own line and names the command that shows more."""
-    script = tmp_path / "shop.py"
-    script.write_text(SCRIPT, encoding="utf-8")
-    began = time.monotonic()
-    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60)
+    script, began = shop(tmp_path), time.monotonic()
+    code, errors = said(script)
     took = time.monotonic() - began
-    said = done.stderr
-    assert done.returncode == 1
-    assert f"run first: step greet failed, attempt 1: NameError: name 'nmae' is not defined ({script}:7)" in said
-    assert "it is not tried again" in said
-    assert said.count("\nTraceback") == 1, "the log has no second traceback of what the error shows"
-    assert "run first: failed" not in said, "nor a line that says what is raised"
-    assert "asyncio" not in said, "nor are there frames of the event loop"
-    assert said.count("holdfast.errors.RunFailed: run first of hello failed") == 1
-    uncaught = said[said.index("holdfast.errors.RunFailed") :]
+    assert code == 1
+    assert f"run first: step greet failed, attempt 1: NameError: name 'nmae' is not defined ({script}:7)" in errors
+    assert "it is not tried again" in errors
+    assert errors.count("\nTraceback") == 1, "the log has no second traceback of what the error shows"
+    assert "run first: failed" not in errors, "nor a line that says what is raised"
+    assert "asyncio" not in errors, "nor are there frames of the event loop"
+    assert errors.count("holdfast.errors.RunFailed: run first of hello failed") == 1
+    uncaught = errors[errors.index("holdfast.errors.RunFailed") :]
     assert f'File "{script}", line 7, in greet' in uncaught
     assert uncaught.rstrip().endswith("More: holdfast show first")
     assert took < 30, "ten attempts take minutes"
@@ -78,11 +88,8 @@ async def test_the_error_shows_the_frames_of_the_step() -> None:
 def test_a_run_that_failed_before_says_how_to_try_again(tmp_path: Path) -> None:
     """Promise: a user who corrects the typo and runs the script again learns that the run kept its outcome, and what
     to do. The first time it does not say so."""
-    script = tmp_path / "shop.py"
-    script.write_text(SCRIPT.replace("memory://", f"sqlite:///{tmp_path}/shop.db"), encoding="utf-8")
-    first, second = (
-        subprocess.run([sys.executable, script], capture_output=True, text=True, check=False).stderr for _ in range(2)
-    )
+    script = shop(tmp_path, f"sqlite:///{tmp_path}/shop.db")
+    (_, first), (_, second) = said(script), said(script)
     told = "The run ended before this call. It keeps its outcome, even if the code has changed since."
     assert told not in first
     assert f"{told} To run it from the beginning, use a different id, or first `holdfast delete first`." in second

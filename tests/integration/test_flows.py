@@ -272,7 +272,6 @@ def test_a_saga_undoes_completed_steps_in_reverse() -> None:
     assert done == ["price", "pack eu", "refuse", "undo eu/", "undo 1000"]
 
 
-@pytest.mark.spec("stem.S40")
 def test_cancel_and_pause() -> None:
     nap = flow(
         "nap", {"n": {"sleep": "${input}"}, "p": {"call": "pack", "with": {"sku": "x"}, "needs": ["n"]}}, "${steps.p}"

@@ -99,7 +99,7 @@ async def test_a_worker_that_stops_waits_for_no_thread_that_was_given_up(world: 
     app = world.app(work)
     async with world.worker(app, grace="1h") as worker:
         run = await app.start(work())
-        await held.wait()
+        await world.until_set(held)
         stopping = asyncio.create_task(worker.stop())
         await world.until(lambda: worker.is_stopping)
         hold.set()
@@ -259,7 +259,7 @@ async def test_after_a_crash_a_once_step_that_never_began_is_no_doubt(still: Wor
     app = still.app(work)
     async with still.worker(app) as worker:
         run = await app.start(work())
-        await entered.wait()
+        await still.until_set(entered)
         stopping = asyncio.create_task(worker.stop())
         await still.until(lambda: worker.is_stopping)
         leave.set()

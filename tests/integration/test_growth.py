@@ -269,7 +269,7 @@ async def test_a_run_that_parks_while_its_snapshot_is_made_is_looked_at_again(st
     app = App(workflows=[twice], store=faulty.store, **COMPACT)
     async with still.worker(app) as worker:
         run = await app.start(twice(25, 35), id="r")
-        await is_there.wait()
+        await still.until_set(is_there)
         await run.signal(go, "on")
         await still.until(lambda: is_parked(run))
         await still.until(lambda: worker.engine.is_quiet and effects[34] == 1)

@@ -362,7 +362,7 @@ async def test_a_run_that_fails_or_pauses_is_heard_by_default(world: World, capl
         with pytest.raises(RunFailed):
             await (await app.start(fails(), id="f")).result("60s")
         run: Run[None] = await app.start(pauses(), id="p")
-        await entered.wait()
+        await world.until_set(entered)
         await run.pause("look first")
         leave.set()
         await world.until(lambda: "run p: paused" in caplog.text)

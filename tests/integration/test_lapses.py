@@ -120,7 +120,7 @@ async def test_a_timer_of_a_run_in_hand_notices_that_the_clock_was_set_forward(s
     app = still.app(both)
     async with still.worker(app) as worker:
         run = await app.start(both())
-        await entered.wait()
+        await still.until_set(entered)
         still.clock.advance(60)
         await worker.engine.check_held(worker.options.instance)
         await still.until(lambda: heard)
@@ -172,7 +172,7 @@ async def test_a_run_that_nobody_took_is_not_said_to_be_taken_over(
     app = still.app(held)
     async with still.worker(app, ttl=TTL, grace="0s") as holder, still.worker(still.app(unrelated), ttl=TTL) as other:
         run = await app.start(held())
-        await entered.wait()
+        await still.until_set(entered)
         still.clock.advance(901)
         heart = still.store.heart(other.options.instance, other.options.ttl)
         assert (await asyncio.to_thread(lambda: heart.beat(frees=10))).orphaned == 1

@@ -128,7 +128,7 @@ async def test_a_run_that_waits_is_parked_and_says_for_what(world: World) -> Non
 
     async with world.serving(holder, waiter) as app:
         first = await app.start(holder())
-        await begun.wait()
+        await world.until_set(begun)
         second = await app.start(waiter())
 
         async def is_parked() -> bool:
@@ -144,7 +144,7 @@ async def test_a_run_that_waits_is_parked_and_says_for_what(world: World) -> Non
 
 
 async def test_a_step_that_may_not_wait_raises_limit_reached(world: World) -> None:
-    """Promise: `limit_wait="0s"` fails in the workflow, without a body."""
+    """Promise: `limit_wait="0s"` fails in the workflow, without a body, and says so."""
     api, begun = Limit("api", at_once=1), asyncio.Event()
 
     @step(limits=[api])
@@ -165,13 +165,15 @@ async def test_a_step_that_may_not_wait_raises_limit_reached(world: World) -> No
         try:
             await price()
         except LimitReached as error:
-            return f"{error.step} {error.type}"
+            return f"{error}, {error.attempts}"
         return "served"
 
     async with world.serving(holder, impatient) as app:
         first = await app.start(holder())
-        await begun.wait()
-        assert await (await app.start(impatient())).result("60s") == "price LimitReached"
+        await world.until_set(begun)
+        said = await (await app.start(impatient())).result("60s")
+        assert said.startswith("step price failed after 0 attempts: LimitReached: step price met limit api")
+        assert said.endswith(", 0")
         await first.cancel()
 
 
@@ -203,7 +205,7 @@ async def test_a_cancelled_waiter_leaves_the_line(world: World) -> None:
 
     async with world.serving(holder, waiter) as app:
         first = await app.start(holder())
-        await begun.wait()
+        await world.until_set(begun)
         second = await app.start(waiter())
 
         async def waits() -> bool:
@@ -289,7 +291,7 @@ async def test_retry_after_a_limit_of_another_step_is_refused(world: World) -> N
 
 
 async def test_a_key_that_cannot_be_computed_fails_the_step(world: World) -> None:
-    """Promise: a key function that raises, or gives no text, is an error of the step, with its place."""
+    """Promise: a key function that raises, or gives no text, is an error of the step, with its place. No body ran."""
     api = Limit("api", at_once=5)
 
     @step(limits=[api])
@@ -307,10 +309,12 @@ async def test_a_key_that_cannot_be_computed_fails_the_step(world: World) -> Non
         try:
             return await call(name)
         except StepFailed as error:
-            return error.message
+            return f"{error.attempts}: {error.message}"
 
     async with world.serving(work) as app:
-        assert "could not be computed: KeyError" in await (await app.start(work("raise"))).result("60s")
+        said = await (await app.start(work("raise"))).result("60s")
+        assert said.startswith("0: ")
+        assert "could not be computed: KeyError" in said
         assert "NoneType" in await (await app.start(work("none"))).result("60s")
 
 

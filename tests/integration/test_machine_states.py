@@ -258,7 +258,7 @@ async def test_a_cancel_does_not_cut_the_rollback_of_a_machine_under_an_app(worl
 
     async with world.serving(machine) as app:
         run = await app.start(machine(A()))
-        await undoing.wait()
+        await world.until_set(undoing)
         await run.cancel()
         await world.until_waiting(run, "cleaning up after a cancel")
         leave.set()

@@ -75,7 +75,7 @@ async def test_a_pause_waits_for_the_body_and_counts_nothing_unstarted(world: Wo
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await gate.entered.wait()
+        await world.until_set(gate.entered)
         await run.pause("look first")
         assert await run.status() is Status.RUNNING
         gate.leave.set()
@@ -108,7 +108,7 @@ async def test_a_kill_beside_a_live_holder(world: World, caplog: pytest.LogCaptu
     app = world.app(work)
     async with world.worker(app) as worker:
         run = await app.start(work())
-        await gate.entered.wait()
+        await world.until_set(gate.entered)
         await run.kill("enough")
         assert await run.status() is Status.CANCELLED
         gate.leave.set()
@@ -187,7 +187,7 @@ async def test_messages_between_runs_are_sent_exactly_once(still: World) -> None
         await still.until_parked(hearer)
     async with still.worker(app, ttl="10s") as worker:
         run = await app.start(speaks())
-        await crashed.entered.wait()
+        await still.until_set(crashed.entered)
         await crash(worker)
     still.clock.advance(60)
     async with still.worker(app) as other:
@@ -318,7 +318,7 @@ async def test_one_line_for_each_thing_that_happens(still: World, caplog: pytest
     caplog.clear()
     async with still.worker(app, id="two", ttl="10s") as worker:
         await still.advance("1h")
-        await gate.entered.wait()
+        await still.until_set(gate.entered)
         await crash(worker)
     assert told(caplog, "r")[:2] == [("claimed", "two", 2), ("step started", "two", 2)]
     caplog.clear()
@@ -349,7 +349,7 @@ async def test_what_a_leaving_worker_says(world: World, caplog: pytest.LogCaptur
     app = world.app(work)
     async with world.worker(app) as worker:
         run = await app.start(work(), id="r")
-        await gate.entered.wait()
+        await world.until_set(gate.entered)
         stopping = asyncio.create_task(worker.stop())
         await world.until(lambda: worker.engine.is_draining)
         gate.leave.set()

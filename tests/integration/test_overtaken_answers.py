@@ -59,7 +59,7 @@ async def test_a_claim_waits_for_the_answer_it_overtook(world: World, monkeypatc
     app = App(workflows=[waits], store=store.store)
     async with app.worker(poll="1h", ttl="3h") as worker:
         run = await app.start(waits("r"), id="r")
-        await store.parked.wait()
+        await world.until_set(store.parked)
         session = worker.engine.sessions["r"]
         assert session.is_settling
         await run.signal(go, 1)
@@ -78,7 +78,7 @@ async def test_a_claim_does_not_wait_for_ever(world: World, monkeypatch: pytest.
     app = App(workflows=[waits], store=store.store)
     async with app.worker(poll="1h", ttl="3h") as worker:
         run = await app.start(waits("r"), id="r")
-        await store.parked.wait()
+        await world.until_set(store.parked)
         await run.signal(go, 1)
         worker.work_hinted.set()  # as the next poll would
         await world.until(lambda: entered == ["r", "r"], "replayed")

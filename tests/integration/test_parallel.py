@@ -238,7 +238,7 @@ async def test_an_outcome_that_comes_after_the_end_is_nobodys(world: World) -> N
     async with world.serving(work) as app:
         run = await app.start(work())
         await run.wait("60s")
-        await over.wait()
+        await world.until_set(over)
     *others, last = await events(run)
     assert (last.type, last.data["left"]) == ("failed", ["stubborn"])
     assert not [event for event in others if event.type == "done"]

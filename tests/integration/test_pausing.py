@@ -59,7 +59,7 @@ async def test_a_running_run_is_paused_at_its_next_quiet_moment(world: World) ->
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await entered.wait()
+        await world.until_set(entered)
         await run.pause()
         leave.set()
         await world.until_status(run, "paused")
@@ -87,7 +87,7 @@ async def test_resume_of_a_run_that_goes_on_disturbs_nothing(world: World) -> No
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await entered.wait()
+        await world.until_set(entered)
         await run.resume()
         leave.set()
         assert await run.result("60s") == 1

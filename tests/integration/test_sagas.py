@@ -256,7 +256,7 @@ async def test_a_cancelled_step_in_flight_that_took_effect_is_undone(world: Worl
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await entered.wait()
+        await world.until_set(entered)
         await run.cancel("stop")
         assert await run.wait("60s") is Status.CANCELLED
     assert done == ["took effect", "undo late"]

@@ -108,7 +108,7 @@ async def test_cancel_stops_a_running_step_and_everything_after_it(world: World)
 
     async with world.serving(work) as app:
         run = await app.start(work())
-        await entered.wait()
+        await world.until_set(entered)
         await run.cancel("enough")
         assert await run.wait("60s") is Status.CANCELLED
     assert seen == ["stopped"]
@@ -226,7 +226,7 @@ async def test_clean_up_has_a_grace(still: World) -> None:
         run = await app.start(work())
         await still.until_parked(run)
         await run.cancel("bye")
-        await entered.wait()
+        await still.until_set(entered)
         assert "cleaning up after a cancel (bye), 1 min left" in (await run.view()).waiting
         await still.advance("59s")
         assert await run.status() is Status.RUNNING
@@ -277,7 +277,7 @@ async def test_cancel_wins_over_a_completion_at_the_same_time(world: World) -> N
             entered.clear()
             leave.clear()
             run = await app.start(work())
-            await entered.wait()
+            await world.until_set(entered)
             cancel = asyncio.create_task(run.cancel("race"))
             leave.set()
             try:
@@ -360,7 +360,7 @@ async def test_kill_is_at_once_and_runs_no_code(world: World, held: bool) -> Non
     async with world.serving(work, quick) as app:
         run = await app.start(work())
         if held:
-            await entered.wait()
+            await world.until_set(entered)
         else:
             await world.until_waiting(run, "go")
             await world.until_parked(run)

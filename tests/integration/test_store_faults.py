@@ -250,7 +250,7 @@ async def test_a_worker_stops_although_the_store_accepts_nothing(
     app = App(workflows=[work], store=faulty.store)
     async with world.worker(app, grace="10ms"):
         run = await app.start(work())
-        await reached.wait()
+        await world.until_set(reached)
         await world.until(lambda: bool(faulty.fired))
     assert "given up" in caplog.text
     other = world.app(work)

@@ -84,7 +84,7 @@ async def test_cancelling_undoes_a_transaction_under_way(postgres: World) -> Non
 
     async with postgres.serving(flow) as app:
         run = await app.start(flow())
-        await written.wait()
+        await postgres.until_set(written)
         await run.cancel("enough")
         with pytest.raises(RunCancelled):
             await run.result(timeout=30)

@@ -14,7 +14,7 @@ from holdfast.adapters.memory.store import MemoryStore
 from holdfast.testing.virtual_loop import VirtualLoop
 from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
-from tests.support.world import START, BeatingWhenTold, World, events
+from tests.support.world import START, BeatingWhenTold, World, events, stop
 
 
 @pytest.mark.spec("openworkflow.O32", "stepflow.R11")
@@ -44,8 +44,8 @@ async def test_a_stopping_worker_lets_bodies_end_and_gives_runs_back(world: Worl
     app = world.app(work)
     async with world.worker(app) as worker:
         run = await app.start(work())
-        await entered.wait()
-        stopping = asyncio.create_task(worker.stop())
+        await world.until_set(entered)
+        stopping = asyncio.create_task(stop(worker))
         await world.until(lambda: worker.is_stopping)
         late = await app.start(work())
         leave.set()
@@ -82,7 +82,7 @@ async def test_shutdown_has_a_grace(world: World) -> None:
     app = world.app(work)
     async with world.worker(app, grace="20ms"):
         run = await app.start(work())
-        await entered.wait()
+        await world.until_set(entered)
     async with world.worker(app):
         assert await run.result("60s") == 2
 

@@ -273,7 +273,7 @@ async def test_a_heartbeat_that_finds_its_runs_gone_stops_the_pass(still: World)
             await still.beat(second)
             assert await run.result("60s") == "ok"
             await first.engine.check_held(first.options.instance)
-            await asyncio.wait_for(stopped.wait(), 10)
+            await still.until_set(stopped)
 
 
 async def test_a_restarted_worker_with_a_configured_id_takes_its_runs_back(still: World) -> None:
@@ -337,7 +337,7 @@ async def test_what_a_run_is_resumed_with_is_the_fold_of_its_journal(still: Worl
         assert kept.run == await folded()
         forget_programs(worker)
         await still.advance("1h")
-        await entered.wait()
+        await still.until_set(entered)
         assert worker.engine.sessions[run.id].run == await folded()
         leave.set()
         await run.signal(go, 4)

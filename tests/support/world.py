@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 from unittest.mock import patch
 
 from holdfast import App, Run, Status
@@ -39,6 +39,7 @@ LONG = "3000d"
 """The lease of workers on a virtual clock: it outlives every leap of time, unless a test asks for a short one."""
 
 Kind = Literal["memory", "sqlite", "postgres"]
+T = TypeVar("T")
 
 
 class BeatingWhenTold(Heartbeat):
@@ -85,6 +86,7 @@ class World:
                 yield worker
             finally:
                 self.workers.remove(worker)
+                await stop(worker)
 
     @asynccontextmanager
     async def serving(self, *workflows: Any, **options: Any) -> AsyncIterator[App]:
@@ -114,6 +116,13 @@ class World:
                     await asyncio.sleep(0.002)
         except TimeoutError:
             raise AssertionError(f"never came true: {what or inspect.getsource(condition).strip()}") from None
+
+    async def until_set(self, event: asyncio.Event) -> None:
+        """Waits for the event, as long as for any condition."""
+        try:
+            await asyncio.wait_for(event.wait(), PATIENCE)
+        except TimeoutError:
+            raise AssertionError("the event that the test waits for was never set") from None
 
     async def row(self, run: Run[Any] | str) -> RunRow:
         """The run's row."""
@@ -167,6 +176,16 @@ class World:
         worker.work_hinted.set()
 
 
+async def stop(worker: Worker) -> None:
+    """Stops it gracefully. One that does not come to its end fails the test, which would wait for it forever."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            await worker.stop()
+    except TimeoutError:
+        held = ", ".join(worker.engine.sessions) or "no run"
+        raise AssertionError(f"worker {worker.options.id} never stopped; it holds {held}") from None
+
+
 async def crash(worker: Worker) -> None:
     """Ends a worker as a power cut would: nothing more is committed, nothing is released."""
     worker.is_stopping = worker.is_stopped = True
@@ -205,9 +224,21 @@ def forget_programs(worker: Worker) -> None:
     worker.engine.warm._kept.clear()
 
 
+async def collected(stream: AsyncIterator[T], what: str) -> list[T]:
+    """All that it yields until its end, which must come."""
+    found: list[T] = []
+    try:
+        async with asyncio.timeout(PATIENCE):
+            async for each in stream:
+                found.append(each)  # noqa: PERF401 the error shows what came
+    except TimeoutError:
+        raise AssertionError(f"{what} never end; so far: {found}") from None
+    return found
+
+
 async def events(run: Run[Any]) -> list[JournalEvent]:
     """Every fact of the run's journal so far; for runs that have ended."""
-    return [event async for event in run.follow()]
+    return await collected(run.follow(), f"the facts of {run}")
 
 
 async def types(run: Run[Any]) -> list[str]:

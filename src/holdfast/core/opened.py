@@ -37,6 +37,11 @@ class OpenStep(msgspec.Struct, gc=False):
         return self.retry_at is None and not self.is_abandoned
 
     @property
+    def bodies(self) -> int:
+        """How many of its attempts had a body: the last one has none while it waits to begin."""
+        return self.attempt - 1 if self.is_unstarted else self.attempt
+
+    @property
     def restarts(self) -> int:
         """Attempts that were cut off, not failed: they do not count against the budget."""
         begun = self.attempt if self.retry_at is not None else self.attempt - 1

@@ -65,13 +65,14 @@ def on_workflow_failed(
 
 
 def limit_reached(step: OpenStep, names: str, wait: timedelta) -> e.StepFailed:
-    """The outcome of a step that waited as long for its limits as it may, or that may not wait."""
+    """The outcome of a step that waited as long for its limits as it may, or that may not wait. The attempt that waited
+    had no body, and is not counted."""
     waited = f"waited {format_duration(wait)} for limit {names}" if wait else f"met limit {names}"
     message = (
         f"step {step.step} {waited}, and no place was free. Call it again later, raise limit_wait= of the step, or the "
         f"limit itself: holdfast limits"
     )
-    return e.StepFailed(key=step.key, failure=Failure(type=LIMITED, message=message), attempts=step.attempt)
+    return e.StepFailed(key=step.key, failure=Failure(type=LIMITED, message=message), attempts=step.bodies)
 
 
 def limit_exceeded(count: int, limit: int) -> Failure:

@@ -93,11 +93,24 @@ def name_of(value: Any) -> str:
     return ""
 
 
+_PUBLIC = {
+    "posix": "os",
+    "nt": "os",
+    "_io": "io",
+    "_random": "random",
+    "_socket": "socket",
+    "asyncio.streams": "asyncio",
+    "asyncio.subprocess": "asyncio",
+    "pathlib._local": "pathlib",  # Python 3.13
+}
+"""Where the members of a module are documented, if not there."""
+
+
 def _module(value: Any) -> str:
-    """The public name of a module: C modules have an underscore, and `posix` is `os`."""
+    """The public name of a module."""
     module = value.__module__
     module = module if isinstance(module, str) and module else "builtins"
-    return {"posix": "os", "nt": "os", "_io": "io", "_random": "random"}.get(module, module)
+    return _PUBLIC.get(module, module)
 
 
 def _stored(definition: Definition) -> set[str]:

@@ -323,11 +323,12 @@ class Swept(_Fact, frozen=True):
 
 
 class HeartbeatFailed(_Fact, frozen=True):
-    """The store did not take a worker's heartbeat."""
+    """The store did not take a worker's heartbeat. `failures` counts those in a row with the same error."""
 
     worker: str
     error: Exception
     retry_in: float
+    failures: int = 1
 
 
 class LeaseLost(_Fact, frozen=True):
@@ -366,7 +367,8 @@ class GrantsBack(_Fact, frozen=True):
 
 
 class Trouble(_Fact, frozen=True):
-    """Something went wrong, and the reaction to it. `is_known`: no traceback is needed. `is_bug`: our bug."""
+    """Something went wrong, and the reaction to it. `is_known`: no traceback is needed. `is_bug`: our bug. `failures`
+    counts those in a row with the same error."""
 
     what: str
     error: Exception
@@ -374,6 +376,7 @@ class Trouble(_Fact, frozen=True):
     worker: str = ""
     is_known: bool = True
     is_bug: bool = False
+    failures: int = 1
 
 
 class HookFailed(_Fact, frozen=True):

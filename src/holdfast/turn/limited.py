@@ -121,7 +121,9 @@ class Lines:
         """Whether the store is to be asked, also after a turn with these inputs, or is being asked."""
         return self.is_asking or self.is_put_off or self.has_unasked or self.frees(inputs)
 
-    def ask(self, *, again: bool = False, may_begin: bool = True) -> tuple[MovePlaces | None, list[e.AnyEvent]]:
+    def ask(
+        self, run: Run, *, again: bool = False, may_begin: bool = True
+    ) -> tuple[MovePlaces | None, list[e.AnyEvent]]:
         """What to tell the store, if there is anything; and the outcomes of steps whose limits cannot be told. `again`:
         also steps that were refused. Not `may_begin`: nothing begins now, and only what is free is told."""
         asks: list[PlaceAsk] = []
@@ -132,7 +134,8 @@ class Lines:
             try:
                 asks.append(PlaceAsk(key, self._demands_of(command)))
             except Exception as error:  # noqa: BLE001 the author's key function is called in there
-                failed.append(e.StepFailed(key=key, failure=from_exception(error)))
+                failure, step = from_exception(error), run.steps.get(key)
+                failed.append(e.StepFailed(key=key, failure=failure, attempts=step.bodies if step is not None else 0))
                 del self.waiting[key]
         if not asks and not self._drops and not self._holds:
             return None, failed

@@ -320,7 +320,7 @@ class Writer:
             return
         if not again and (lines.is_put_off or not lines.has_unasked):
             return
-        move, failed = lines.ask(again=again, may_begin=self._intent is STAY and self._pause is None)
+        move, failed = lines.ask(self.run, again=again, may_begin=self._intent is STAY and self._pause is None)
         if move is not None:
             self._effects.append(move)
         if failed:

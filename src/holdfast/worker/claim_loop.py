@@ -16,6 +16,7 @@ from datetime import datetime
 from holdfast.errors import StoreError
 from holdfast.ports.facts import Trouble
 from holdfast.ports.leases import Claims
+from holdfast.worker.failures import Failures
 from holdfast.worker.seat import Seat
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
@@ -23,7 +24,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
 
 async def claim_until_stopped(worker: Seat) -> None:
     """The only claimer of a worker. Passes follow each other without waiting while slots are free and work is left."""
-    pause = FIRST_PAUSE
+    pause, failures = FIRST_PAUSE, Failures()
     while not worker.is_stopping:
         worker.work_hinted.clear()
         looked_at = worker.store.clock.now()
@@ -34,18 +35,21 @@ async def claim_until_stopped(worker: Seat) -> None:
             try:
                 claims = await _pass(worker, limit)
             except StoreError as error:
-                worker.telemetry.tell(Trouble(f"claiming failed, retrying in {pause:.1f} s", error))
+                what = f"claiming failed, retrying in {pause:.1f} s"
+                worker.telemetry.tell(Trouble(what, error, failures=failures.again(error)))
                 worker.engine.doubt()
                 await asyncio.sleep(pause * random.uniform(0.5, 1))
                 pause = min(pause * 2, LONGEST_PAUSE)
                 continue
             except Exception as error:  # noqa: BLE001 the loop must not end
                 what = f"claiming failed unexpectedly, retrying in {LONGEST_PAUSE:.1f} s"
-                worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
+                told = Trouble(what, error, is_known=False, is_bug=True, failures=failures.again(error))
+                worker.telemetry.tell(told)
                 worker.engine.doubt()
                 await asyncio.sleep(LONGEST_PAUSE)
                 continue
             pause = FIRST_PAUSE
+            failures.end()
             worker.admission.passed(len(claims.runs), limit, is_held_back=claims.is_held_back)
             if worker.admission.has_line or is_recovery:  # what else is due was not asked for
                 await asyncio.sleep(0)

@@ -20,6 +20,7 @@ from holdfast.errors import StoreError
 from holdfast.ports.facts import HeartbeatFailed, StoreReachable, StoreUnreachable, Trouble
 from holdfast.ports.leases import Beat, Heart
 from holdfast.ports.telemetry import Tell
+from holdfast.worker.failures import Failures
 from holdfast.worker.pulse import Pulse
 
 AGAIN = 0.001
@@ -106,6 +107,7 @@ class Heartbeat:
         self._also = also
         self._tell = tell
         self._worker = worker
+        self._failures = Failures()
         self._away_since: float | None = None  # when the store first did not answer
         self._beat_at = float("inf")
         self._used = 0.0
@@ -156,14 +158,16 @@ class Heartbeat:
             self._also()  # who does not reach the store keeps no run from others
         except StoreError as error:
             pause = min(0.5, self._interval / 3)
-            self._tell(HeartbeatFailed(self._worker, error, pause))
+            self._tell(HeartbeatFailed(self._worker, error, pause, self._failures.again(error)))
             if self._away_since is None:
                 self._away_since = sent_at
                 self._tell(StoreUnreachable(self._worker, error))
             return self._put_off(pause)
         except Exception as error:  # noqa: BLE001 the thread must not end
-            self._tell(Trouble("heartbeat broke", error, worker=self._worker, is_known=False, is_bug=True))
+            what, again = "heartbeat broke", self._failures.again(error)
+            self._tell(Trouble(what, error, worker=self._worker, is_known=False, is_bug=True, failures=again))
             return self._put_off(self._interval)
+        self._failures.end()
         if self._away_since is not None:
             self._tell(StoreReachable(self._worker, self.time() - self._away_since))
             self._away_since = None

@@ -18,6 +18,7 @@ from holdfast.core.limit import Rule
 from holdfast.errors import HoldfastError
 from holdfast.ports.facts import Trouble
 from holdfast.upkeep.limit_book import declare
+from holdfast.worker.failures import Failures
 from holdfast.worker.seat import Seat
 
 LOOK = 1.0
@@ -44,7 +45,7 @@ def rules_of(named: Iterable[Any]) -> dict[str, Rule]:
 async def tend_until_stopped(worker: Seat, rules: dict[str, Rule]) -> None:
     """Looks repeatedly, as long as the worker takes work."""
     hinted, looks, wait = worker.engine.lines_hinted, 0, 0.0
-    is_declared = False
+    is_declared, failures = False, Failures()
     while not worker.is_stopping:
         await _hint_or(hinted, wait if rules or looks else None)
         if hinted.is_set():
@@ -55,12 +56,14 @@ async def tend_until_stopped(worker: Seat, rules: dict[str, Rule]) -> None:
                 await declare(worker.store, rules, instance=worker.options.instance)
                 is_declared = True
             is_waited_in = await worker.store.tend_limits()
+            failures.end()
         except HoldfastError as error:
-            worker.telemetry.tell(Trouble("tending limits failed, retrying in a second", error))
+            told = Trouble("tending limits failed, retrying in a second", error, failures=failures.again(error))
+            worker.telemetry.tell(told)
             is_waited_in = True
         except Exception as error:  # noqa: BLE001 the loop must not end
-            what = "tending limits failed unexpectedly, retrying in a second"
-            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
+            what, again = "tending limits failed unexpectedly, retrying in a second", failures.again(error)
+            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True, failures=again))
             is_waited_in = True
         looks = looks + 1 if is_waited_in else 0
         often = LOOK if looks < MANY else min(LONGEST, LOOK * (looks - MANY + 2))

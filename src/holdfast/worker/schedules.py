@@ -14,6 +14,7 @@ from holdfast.errors import HoldfastError
 from holdfast.ports.facts import Trouble
 from holdfast.ports.schedules import SCHEDULES
 from holdfast.schedules.due import DUTY, declare, fire_buffered, fire_due
+from holdfast.worker.failures import Failures
 from holdfast.worker.seat import Seat
 
 LOOK = 5
@@ -71,17 +72,20 @@ class Awaited:
 async def fire_until_stopped(worker: Seat) -> None:
     """Runs passes as long as the worker takes work."""
     awaited = Awaited(asyncio.get_running_loop())
-    unsubscribe = worker.store.subscribe(awaited.hear)
+    unsubscribe, failures = worker.store.subscribe(awaited.hear), Failures()
     try:
         while not worker.is_stopping:
             try:
                 wait = await _pass(worker, awaited)
+                failures.end()
             except HoldfastError as error:
-                worker.telemetry.tell(Trouble(f"firing schedules failed, retrying in {PAUSE:.0f} s", error))
+                what = f"firing schedules failed, retrying in {PAUSE:.0f} s"
+                worker.telemetry.tell(Trouble(what, error, failures=failures.again(error)))
                 wait = PAUSE
             except Exception as error:  # noqa: BLE001 the loop must not end
                 what = f"firing schedules failed unexpectedly, retrying in {PAUSE:.0f} s"
-                worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
+                told = Trouble(what, error, is_known=False, is_bug=True, failures=failures.again(error))
+                worker.telemetry.tell(told)
                 wait = PAUSE
             await _hint_or(awaited.hinted, wait)
     finally:

@@ -10,6 +10,7 @@ import asyncio
 
 from holdfast.errors import StoreError
 from holdfast.ports.facts import Trouble
+from holdfast.worker.failures import Failures
 from holdfast.worker.seat import Seat
 
 FIRST_LOOK = 0.002
@@ -76,15 +77,17 @@ class Looks:
 
 async def watch_until_stopped(worker: Seat) -> None:
     """Passes hints to the claim loop and news to the sessions."""
-    looks = Looks(worker)
+    looks, failures = Looks(worker), Failures()
     worker.others_wrote = looks.at_once
     while not worker.is_stopped:
         try:
             await looks.comparison()
             worker.telemetry.refresh()
             await worker.engine.check_held(worker.options.instance)
+            failures.end()
         except StoreError as error:
-            worker.telemetry.tell(Trouble("comparing held runs failed, retrying", error))
+            told = Trouble("comparing held runs failed, retrying", error, failures=failures.again(error))
+            worker.telemetry.tell(told)
         except Exception as error:  # noqa: BLE001 the loop must not end
-            what = "watching failed unexpectedly, retrying"
-            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True))
+            what, again = "watching failed unexpectedly, retrying", failures.again(error)
+            worker.telemetry.tell(Trouble(what, error, is_known=False, is_bug=True, failures=again))

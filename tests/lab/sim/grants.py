@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.adapters.memory.grants import MemoryGrants
@@ -16,39 +17,41 @@ LIES = 25
 """So many answers after `lie()` may be wrong."""
 
 
-class LyingGrants(MemoryGrants):
-    """Honest until told to lie. `distance`: the seconds a call takes at most, each way. `losses`: the share of calls
-    that are not heard, or whose answer is not."""
+@dataclass
+class Manager:
+    """What holds for all processes. `uptime`: the manager has a machine of its own, and a reboot of the workers' does
+    not turn its clock back. `distance`: the seconds a call takes at most, each way. `losses`: the share of calls that
+    are not heard, or whose answer is not."""
 
-    def __init__(
-        self,
-        clock: Clock,
-        rng: random.Random,
-        uptime: Callable[[], float],
-        *,
-        distance: float = 0.0,
-        losses: float = 0.0,
-    ) -> None:
-        super().__init__(clock)
-        self._uptime = uptime
-        self._rng = rng
-        self._lies = 0
-        self._distance = distance
-        self._losses = losses
-        self.told = 0
+    rng: random.Random
+    uptime: Callable[[], float]
+    distance: float = 0.0
+    losses: float = 0.0
+    lies: int = 0
+
+
+class LyingGrants(MemoryGrants):
+    """Honest until told to lie."""
+
+    def __init__(self, clock: Clock, manager: Manager, *, of: LyingGrants | None = None) -> None:
+        super().__init__(clock, of=of)
+        self._manager = manager
+
+    def reached(self) -> LyingGrants:
+        """The same manager, as another process reaches it."""
+        return LyingGrants(self._clock, self._manager, of=self)
 
     def _second(self) -> float:
-        """The manager has a machine of its own: a reboot of the workers' does not turn its clock back."""
-        return self._uptime()
+        return self._manager.uptime()
 
     def lie(self) -> None:
         """From now on some answers are wrong."""
-        self._lies = LIES
+        self._manager.lies = LIES
 
     def be_honest(self) -> None:
         """From now on all are right, and arrive."""
-        self._lies = 0
-        self._losses = 0.0
+        self._manager.lies = 0
+        self._manager.losses = 0.0
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
         """The grant; or a lie."""
@@ -62,12 +65,12 @@ class LyingGrants(MemoryGrants):
         return answers
 
     def _answer(self, run: str, answer: Acquiring, worker: str) -> Acquiring:
-        if self._lies <= 0:
+        manager = self._manager
+        if manager.lies <= 0:
             return answer
-        self._lies -= 1
-        chance = self._rng.random()
+        manager.lies -= 1
+        chance = manager.rng.random()
         if chance < 0.4 and isinstance(answer, OwnedBy):  # split brain: two hold it
-            self.told += 1
             return Grant(run, worker, self._clock.now(), answer.expires_at)
         if chance < 0.5:  # the disk lost it
             self._held.pop(run, None)
@@ -91,15 +94,17 @@ class LyingGrants(MemoryGrants):
 
     def heartbeat(self, worker: str, ttl: timedelta) -> None:
         """Prolongs its grants, unless it gets lost."""
-        if self._losses and self._rng.random() < self._losses:
+        manager = self._manager
+        if manager.losses and manager.rng.random() < manager.losses:
             raise StoreUnavailable("injected: the lease manager heard no heartbeat")
         super().heartbeat(worker, ttl)
 
     async def _travel(self) -> None:
-        if self._losses and self._rng.random() < self._losses / 2:
+        manager = self._manager
+        if manager.losses and manager.rng.random() < manager.losses / 2:
             raise StoreUnavailable("injected: lost on the way to the lease manager, or back")
-        if self._distance:
-            await asyncio.sleep(self._rng.random() * self._distance)
+        if manager.distance:
+            await asyncio.sleep(manager.rng.random() * manager.distance)
 
     def orphans(self) -> AsyncIterator[str]:
         """Nobody tells: the poll finds them."""

@@ -88,7 +88,7 @@ class Liveness:
                 continue
             is_tried_later = row.suspicion.is_suspect and instances.keys() <= on_trial
             is_due = not row.instance and row.available_at is not None and not is_tried_later
-            if is_held_back(world.scenario, row, rows) or self._is_granted_to_a_full_worker(row.id):
+            if is_held_back(world.scenario, row, rows):
                 self._held_back_at[row.id] = uptime
             waited = timedelta(seconds=uptime - self._held_back_at.get(row.id, -PATIENCE))
             if is_due and is_free and row.available_at and self._is_left(min(now - row.available_at, waited)):
@@ -109,15 +109,6 @@ class Liveness:
                     and now - wait.until > late + timedelta(seconds=owned)
                 ):
                     yield "L3", row, f"its timer {wait.key} is due since {wait.until}, now {now}"
-
-    def _is_granted_to_a_full_worker(self, run: str) -> bool:
-        """Whether the manager says that a worker has it which lives and has no room. One that came back under its id
-        keeps its grants alive: this manager knows workers by id only."""
-        held = None if self._world.grants is None else self._world.grants._current(run)
-        if held is None:
-            return False
-        owners = [each for each in self._world.processes.values() if each.id == held.worker and each.ended is None]
-        return bool(owners) and not any(has_room(each) for each in owners)
 
     def _is_left(self, due_for: timedelta) -> bool:
         """Whether a run that is due for so long is left lying: somebody who had room for it did not take it, or nobody

@@ -32,7 +32,7 @@ from tests.lab.sim import scenario as casting
 from tests.lab.sim.clients import Clients
 from tests.lab.sim.conversations import CUT
 from tests.lab.sim.faults import Fault, Where
-from tests.lab.sim.grants import LyingGrants
+from tests.lab.sim.grants import LyingGrants, Manager
 from tests.lab.sim.knocks import Knocks
 from tests.lab.sim.liveness import Liveness
 from tests.lab.sim.loop import ACTOR, HEART, SeededLoop, SimulatedClock, Stuck, context_of
@@ -147,7 +147,7 @@ class World:
 
     def _grants(self) -> LyingGrants:
         cast = self.scenario
-        return LyingGrants(self.clock, self.rng, self.loop.time, distance=cast.distance, losses=cast.losses)
+        return LyingGrants(self.clock, Manager(self.rng, self.loop.time, cast.distance, cast.losses))
 
     # -- faults --------------------------------------------------------------------------------------------------------
 
@@ -283,9 +283,8 @@ class World:
             grace=timedelta(seconds=2),
             patience=None,
         )
-        worker = SimulatedWorker(
-            wire.store, self.registry, settings, options, grants=self.grants, schedules=self.schedules
-        )
+        grants = None if self.grants is None else self.grants.reached()
+        worker = SimulatedWorker(wire.store, self.registry, settings, options, grants=grants, schedules=self.schedules)
         worker.work_hinted, worker._all_quiet = asyncio.Event(), asyncio.Event()
         self.processes[actor] = Process(actor, name, wire, worker, self.has_new_code, self.loop.time())
         _ = self.loop.spawn(actor, self._start(self.processes[actor]))

@@ -16,6 +16,7 @@ from holdfast.core.step import (
     STOPPED,
     UNKNOWN,
     limit_exceeded,
+    limit_reached,
     on_attempt_failed,
     on_workflow_failed,
     outcome_unknown,
@@ -88,6 +89,13 @@ def test_a_failed_step_says_the_number_of_its_last_attempt() -> None:
     last = failed(OpenStep("a", "a", NOON, attempt=4, failures=1), is_final=True)
     assert isinstance(last, e.StepFailed)
     assert last.attempts == 4
+
+
+@pytest.mark.parametrize("attempt", [1, 3])
+def test_a_step_without_a_place_counts_the_attempts_that_had_a_body(attempt: int) -> None:
+    """Promise: the attempt that waited is none of them."""
+    step = OpenStep("a", "a", NOON, attempt=attempt, is_unstarted=True)
+    assert limit_reached(step, "api", timedelta(0)).attempts == attempt - 1
 
 
 def test_a_once_step_that_was_cut_off_is_in_doubt() -> None:

@@ -106,7 +106,7 @@ def test_a_hint_makes_a_held_run_ask_again() -> None:
 
 
 def test_a_step_that_waited_long_enough_fails() -> None:
-    """Promise: `limit_wait` counts from when it was recorded as waiting."""
+    """Promise: `limit_wait` counts from when it was recorded as waiting. No body ran, so no attempt is counted."""
     bench = asked(run_step("a", of=impatient))
     bench.take(i.Places(bench.later(), ("a",)))
     until = bench.only(f.Release).until
@@ -114,7 +114,9 @@ def test_a_step_that_waited_long_enough_fails() -> None:
     lines = bench.machine._lines
     assert lines is not None
     failed = lines.expired(bench.machine.run, until)
-    assert [(x.key, x.failure.type) for x in failed if isinstance(x, e.StepFailed)] == [("a", "LimitReached")]
+    assert [(x.key, x.failure.type, x.attempts) for x in failed if isinstance(x, e.StepFailed)] == [
+        ("a", "LimitReached", 0)
+    ]
     assert until - bench.machine.run.steps["a"].limited_at == timedelta(seconds=10)
 
 

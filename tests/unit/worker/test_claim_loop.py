@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from holdfast import facts
 from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
-from holdfast.ports.leases import Beat
+from holdfast.errors import StoreUnavailable
+from holdfast.ports.leases import Beat, Claims
+from holdfast.worker import claim_loop
 from holdfast.worker.claim_loop import quiet_seconds
+from holdfast.worker.slots import Admission
 from holdfast.worker.worker_options import WorkerOptions
 
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -93,3 +100,33 @@ def test_a_heartbeat_before_the_pass_says_nothing_new() -> None:
     assert idle.quiet_seconds(idle.clock.now()) == 0.0
     idle.beats(TTL)
     assert idle.quiet_seconds(idle.clock.now()) == 0.0
+
+
+class Failing:
+    """A worker whose claims fail in turn with these errors, and then work; it stops after the last."""
+
+    def __init__(self, *errors: Exception | None) -> None:
+        self._errors = list(errors)
+        self.told: list[facts.Trouble] = []
+        self.work_hinted, self.is_stopping, self.granted, self.last_beat = asyncio.Event(), False, None, None
+        self.own_runs: list[str] = []
+        self.store, self.options = MemoryStore(), WorkerOptions("w", is_configured=True, poll=timedelta(milliseconds=1))
+        self.engine = SimpleNamespace(busy=0, doubt=lambda: None)
+        self.admission, self.telemetry = Admission(1, 1), SimpleNamespace(tell=self.told.append)
+
+    async def claim(self, limit: int, only: Sequence[str] = ()) -> Claims:
+        error = self._errors.pop(0)
+        self.is_stopping = not self._errors
+        if error is not None:
+            raise error
+        return Claims([], None)
+
+
+async def test_claims_that_fail_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Promise: the log can say the same error sparingly; another error, or the same after a success, is a new one."""
+    monkeypatch.setattr(claim_loop, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(claim_loop, "LONGEST_PAUSE", 0.0)
+    away, odd = StoreUnavailable("the file is gone"), ValueError("odd")
+    worker = Failing(away, away, away, odd, odd, None, odd)
+    await claim_loop.claim_until_stopped(cast("Any", worker))
+    assert [x.failures for x in worker.told] == [1, 2, 3, 1, 2, 1]

@@ -63,7 +63,8 @@ class Flaky:
 
 
 def test_a_store_that_is_away_is_told_once_and_when_it_is_back() -> None:
-    """Promise: each failed heartbeat, the loss once, and the return with how long it took."""
+    """Promise: each failed heartbeat with how many there were in a row, the loss once, and the return with how long it
+    took."""
     told: list[facts.Fact] = []
     away = StoreUnavailable("away")
     heart = cast("Heart", Flaky(None, away, away, None, None))
@@ -73,3 +74,4 @@ def test_a_store_that_is_away_is_told_once_and_when_it_is_back() -> None:
         heartbeat.beat()
     kinds = [facts.HeartbeatFailed, facts.StoreUnreachable, facts.HeartbeatFailed, facts.StoreReachable]
     assert [type(x) for x in told] == kinds
+    assert [x.failures for x in told if isinstance(x, facts.HeartbeatFailed)] == [1, 2]

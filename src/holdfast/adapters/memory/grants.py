@@ -1,6 +1,8 @@
 """Grants in memory: a lease manager apart from any store, for workers of one process and for tests.
 
-Every read checks expiry, by a clock that cannot be set back. One lock; nothing awaits under it.
+A process has a `MemoryGrants`, and a worker is an incarnation in it: a heartbeat keeps the grants of its own
+incarnation only. Those of an earlier one are taken over when they are asked for, or expire. Every read checks expiry,
+by a clock that cannot be set back. One lock; nothing awaits under it.
 """
 
 from __future__ import annotations
@@ -8,9 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from threading import Lock
+from typing import TypeAlias
 
 from holdfast.adapters.system.clock import SystemClock
 from holdfast.ports.clock import Clock
@@ -19,11 +22,20 @@ from holdfast.ports.grants import Acquiring, Grant, NotOwner, OwnedBy, Released,
 __all__ = ["MemoryGrants"]
 
 
+_Incarnation: TypeAlias = tuple[str, int]
+"""A worker, and the number of its process."""
+
+
 @dataclass(slots=True)
 class _Held:
     worker: str
+    process: int
     acquired_at: datetime
     until: float
+
+    @property
+    def incarnation(self) -> _Incarnation:
+        return self.worker, self.process
 
 
 @dataclass(slots=True)
@@ -32,15 +44,31 @@ class _Heard:
     seen_at: datetime
 
 
-class MemoryGrants:
-    """A `ports.grants.Grants` in memory."""
+@dataclass(slots=True)
+class _Tables:
+    """What all processes see."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
-        self._clock = clock or SystemClock()
-        self._lock = Lock()
-        self._held: dict[str, _Held] = {}
-        self._heard: dict[str, _Heard] = {}
-        self._watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = []
+    lock: Lock = field(default_factory=Lock)
+    held: dict[str, _Held] = field(default_factory=dict[str, _Held])
+    heard: dict[_Incarnation, _Heard] = field(default_factory=dict[_Incarnation, _Heard])
+    watchers: list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]] = field(
+        default_factory=list[tuple[asyncio.AbstractEventLoop, asyncio.Queue[str]]]
+    )
+    processes: int = 0
+
+
+class MemoryGrants:
+    """A `ports.grants.Grants` in memory. `of`: a manager whose grants it shares, as another process would."""
+
+    def __init__(self, clock: Clock | None = None, *, of: MemoryGrants | None = None) -> None:
+        self._clock: Clock = clock or (SystemClock() if of is None else of._clock)
+        self._tables: _Tables = _Tables() if of is None else of._tables
+        tables = self._tables
+        self._lock = tables.lock
+        self._held = tables.held
+        self._heard = tables.heard
+        self._watchers = tables.watchers
+        self._process = tables.processes = tables.processes + 1
 
     async def acquire(self, run: str, worker: str, ttl: timedelta) -> Acquiring:
         """See `ports.grants`."""
@@ -66,20 +94,22 @@ class MemoryGrants:
         """See `ports.grants`."""
         with self._lock:
             self._sweep()
-            runs = [run for run, held in self._held.items() if held.worker == worker]
+            us = worker, self._process
+            runs = [run for run, held in self._held.items() if held.incarnation == us]
             for run in runs:
                 self._let_go(run)
-            self._heard.pop(worker, None)
+            self._heard.pop(us, None)
             return runs
 
     def heartbeat(self, worker: str, ttl: timedelta) -> None:
         """See `ports.grants`."""
         with self._lock:
-            second = self._second()
-            heard = self._heard.get(worker)
+            second, us = self._second(), (worker, self._process)
+            heard = self._heard.get(us)
             if heard is None or heard.until <= second:
                 self._sweep()  # a late heartbeat brings nothing back
-            self._heard[worker] = _Heard(second + ttl.total_seconds(), self._clock.now())
+                self._forget_earlier(worker, second)
+            self._heard[us] = _Heard(second + ttl.total_seconds(), self._clock.now())
 
     async def get(self, run: str) -> Grant | None:
         """See `ports.grants`."""
@@ -93,9 +123,10 @@ class MemoryGrants:
             self._sweep()
             second = self._second()
             active = Counter(held.worker for held in self._held.values())
+            latest = {worker: heard for (worker, _), heard in sorted(self._heard.items(), key=lambda x: x[1].until)}
             found: list[Standing] = []
-            for worker in sorted({*active, *self._heard}):
-                heard = self._heard.get(worker)
+            for worker in sorted({*active, *latest}):
+                heard = latest.get(worker)
                 is_live = heard is not None and second < heard.until
                 found.append(Standing(worker, is_live, active[worker], None if heard is None else heard.seen_at))
             return found
@@ -125,15 +156,15 @@ class MemoryGrants:
         if held is not None and held.worker != worker:
             return OwnedBy(held.worker, self._expiry(held))
         if held is None:
-            held = self._held[run] = _Held(worker, self._clock.now(), 0.0)
-        held.until = self._second() + ttl.total_seconds()
+            held = self._held[run] = _Held(worker, self._process, self._clock.now(), 0.0)
+        held.process, held.until = self._process, self._second() + ttl.total_seconds()
         return Grant(run, worker, held.acquired_at, self._expiry(held))
 
     def _second(self) -> float:
         return self._clock.boot()[1]
 
     def _end(self, held: _Held) -> float:
-        heard = self._heard.get(held.worker)
+        heard = self._heard.get(held.incarnation)
         return held.until if heard is None else max(held.until, heard.until)
 
     def _expiry(self, held: _Held) -> datetime:
@@ -149,6 +180,11 @@ class MemoryGrants:
     def _sweep(self) -> None:
         for run in list(self._held):
             self._current(run)
+
+    def _forget_earlier(self, worker: str, second: float) -> None:
+        """Forgets incarnations of the worker that expired."""
+        for known in [x for x, heard in self._heard.items() if x[0] == worker and heard.until <= second]:
+            del self._heard[known]
 
     def _let_go(self, run: str) -> None:
         del self._held[run]

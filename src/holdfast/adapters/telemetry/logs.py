@@ -19,6 +19,7 @@ import msgspec
 from holdfast import errors
 from holdfast.adapters.telemetry.listeners import Listeners
 from holdfast.core.failure import authored_traceback
+from holdfast.core.plurals import counted
 from holdfast.ports import facts as t
 from holdfast.ports.telemetry import Listener
 
@@ -191,20 +192,37 @@ def _freed(fact: t.RunsFreed) -> tuple[object, ...]:
     )
 
 
+def _sparingly(failures: int, level: int = logging.WARNING) -> int:
+    """The level of a failure that follows others: one line whenever their number has doubled."""
+    return level if failures & (failures - 1) == 0 else logging.DEBUG
+
+
+def _heartbeat(fact: t.HeartbeatFailed) -> Words:
+    """The first failure whole; then one line whenever their number has doubled."""
+    if fact.failures == 1:
+        return Words(logging.WARNING, "heartbeat failed, retrying in %.1f s: %s", (fact.retry_in, fact.error))
+    said = "%d heartbeats failed in a row, the last with: %s"
+    return Words(_sparingly(fact.failures), said, (fact.failures, fact.error))
+
+
 def _checkpoint(fact: t.CheckpointFailed) -> Words:
     """The first failure with its traceback; then one line whenever their number has doubled."""
     if fact.failures == 1:
         said = "a checkpoint of the store failed; its log grows until one succeeds: %s"
         return Words(logging.WARNING, said, (fact.error,), fact.error)
-    level = logging.WARNING if fact.failures & (fact.failures - 1) == 0 else logging.DEBUG
-    return Words(level, "%d checkpoints of the store failed in a row, the last with: %s", (fact.failures, fact.error))
+    said = "%d checkpoints of the store failed in a row, the last with: %s"
+    return Words(_sparingly(fact.failures), said, (fact.failures, fact.error))
 
 
 def _trouble(fact: t.Trouble | t.StoreTrouble) -> Words:
-    worker, is_bug = (fact.worker, fact.is_bug) if isinstance(fact, t.Trouble) else ("", False)
+    """The first failure whole; then one line whenever their number has doubled."""
+    worker, is_bug, failures = "", False, 1
+    if isinstance(fact, t.Trouble):
+        worker, is_bug, failures = fact.worker, fact.is_bug, fact.failures
     about = f"run {fact.run}: " if fact.run else f"worker {worker}: " if worker else ""
-    level = logging.ERROR if is_bug else logging.WARNING
-    return Words(level, "%s%s: %s", (about, fact.what, fact.error), None if fact.is_known else fact.error)
+    level = _sparingly(failures, logging.ERROR if is_bug else logging.WARNING)
+    what = fact.what if failures == 1 else f"{fact.what} ({counted(failures, 'time')} in a row)"
+    return Words(level, "%s%s: %s", (about, what, fact.error), None if fact.is_known or failures > 1 else fact.error)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------
@@ -298,9 +316,7 @@ LINES: dict[type[t.Fact], Line] = {
         "worker %s: removed %d run(s) past their retention, %d journal rows and %d blob(s)",
         _of("worker", "runs", "rows", "blobs"),
     ),
-    t.HeartbeatFailed: Line(
-        "heartbeat failed", _warning, "heartbeat failed, retrying in %.1f s: %s", _of("retry_in", "error")
-    ),
+    t.HeartbeatFailed: Line("heartbeat failed", _warning, "", _heartbeat),
     t.LeaseLost: Line(
         "lease lost",
         _warning,

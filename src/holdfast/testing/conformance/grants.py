@@ -117,6 +117,12 @@ class GrantsSuite(Blocking, ABC):
         """A new manager without grants that uses `clock`. It must know these beforehand: `RUNS`, `WORKERS`."""
         ...
 
+    @abstractmethod
+    async def reopen(self, grants: Grants) -> Grants | None:
+        """The same manager, opened by another process: the grants are there. None if a worker that comes back has
+        another id to the manager."""
+        ...
+
     def make_clock(self) -> VirtualClock:
         """The clock of a case. For a manager that is a separate server, `advance` really waits."""
         return VirtualClock(START)
@@ -225,6 +231,29 @@ class GrantsSuite(Blocking, ABC):
         assert isinstance(await grants.acquire("r", "w2", self.ttl), Grant)
         grants.heartbeat("w1", self.ttl)
         assert self.same(await grants.acquire("r", "w1", self.ttl), OwnedBy("w2", self.clock.now() + self.ttl))
+
+    @shows("stepflow.L9", "stepflow.L4")
+    async def test_a_worker_that_came_back_keeps_what_it_asks_for(self, grants: Grants) -> None:
+        """Contract: the grants of its earlier process are its own when it asks for them, and expire otherwise: it may
+        be too full to take them, and its heartbeat must not keep them from others."""
+        again = await self.reopen(grants)
+        if again is None:
+            return
+        try:
+            for run in ("r", "s"):
+                await grants.acquire(run, "w1", self.ttl)
+            grants.heartbeat("w1", self.ttl)
+            self.clock.advance(self.ttl * 0.5)
+            assert isinstance(await again.acquire("r", "w1", self.ttl), Grant)
+            again.heartbeat("w1", self.ttl)
+            assert isinstance(await again.acquire("s", "w2", self.ttl), OwnedBy)
+            self.clock.advance(self.ttl * 0.5)
+            again.heartbeat("w1", self.ttl)
+            await self.until_gone(again, "s")
+            assert isinstance(await again.acquire("s", "w2", self.ttl), Grant)
+            assert isinstance(await again.acquire("r", "w2", self.ttl), OwnedBy)
+        finally:
+            await again.close()
 
     @shows("stepflow.L6", "traps.A7")
     async def test_who_is_not_the_owner_releases_nothing(self, grants: Grants) -> None:
@@ -338,18 +367,22 @@ class GrantsSuite(Blocking, ABC):
         stream = grants.orphans()
         if stream is None:
             return
-        told = asyncio.ensure_future(anext(stream))
-        async with asyncio.timeout(30):
-            while not told.done():  # what went before the stream had begun is not told
-                await grants.acquire("r", "w1", self.ttl)
-                await grants.release("r", "w1")
-                await asyncio.sleep(0.01)
-            assert await told == "r"
-            await grants.acquire("s", "w1", self.ttl)
-            self.clock.advance(self.ttl)
-            await self.until_gone(grants, "s")
-            while (run := await anext(stream)) != "s":
-                assert run == "r"
+        told, run = asyncio.ensure_future(anext(stream)), "nothing"
+        try:
+            async with asyncio.timeout(30):
+                while not told.done():  # what went before the stream had begun is not told
+                    await grants.acquire("r", "w1", self.ttl)
+                    await grants.release("r", "w1")
+                    await asyncio.sleep(0.01)
+                run = await told
+                await grants.acquire("s", "w1", self.ttl)
+                self.clock.advance(self.ttl)
+                await self.until_gone(grants, "s")
+                while run != "s":
+                    assert run == "r"
+                    run = await anext(stream)
+        except TimeoutError:
+            raise AssertionError(f"the stream does not tell of orphans: it told of {run} last") from None
 
     async def test_leases_do_not_depend_on_the_wall_clock(self, grants: Grants) -> None:
         """Contract: setting the clock neither ends nor prolongs a grant."""

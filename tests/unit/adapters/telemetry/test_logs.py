@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -177,6 +177,27 @@ def test_failing_checkpoints_are_said_sparingly(caplog: pytest.LogCaptureFixture
         Log().on(facts.CheckpointFailed(BROKEN, failures))
     assert [x.exc_info is not None for x in caplog.records] == [True, False, False, False, False, False]
     assert caplog.records[-1].getMessage().startswith("32 checkpoints of the store failed in a row")
+
+
+@pytest.mark.parametrize(
+    ("failed", "last"),
+    [
+        (lambda failures: facts.HeartbeatFailed("w", BROKEN, 0.5, failures), "32 heartbeats failed in a row, "),
+        (
+            lambda failures: facts.Trouble("claiming failed", BROKEN, failures=failures),
+            "claiming failed (32 times in a",
+        ),
+    ],
+)
+def test_what_fails_again_and_again_is_said_sparingly(
+    failed: Callable[[int], facts.Fact], last: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: a store whose file was deleted is told whole once, then a line whenever the failures have doubled."""
+    caplog.set_level(logging.INFO, "holdfast.worker")
+    for failures in range(1, 36):
+        Log().on(failed(failures))
+    assert len(caplog.records) == 6
+    assert caplog.records[-1].getMessage().startswith(last)
 
 
 class Ear:
