@@ -72,31 +72,36 @@ def chosen(say: Callable[[str], None]) -> list[str]:
 
 def play(words: Sequence[str], seed: int, effort: Effort, tally: Tally) -> None:
     """One round: pytest runs once, and what it tells is counted."""
-    began, ended, failed = time.monotonic(), set[str](), set[str]()
+    began, ended, failed, tenths = time.monotonic(), set[str](), set[str](), set[int]()
     tally.rounds += 1
+    name = f"round {tally.rounds}, seed {seed}"
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as printed, bar() as progress:
-        shown = progress.add_task(f"round {tally.rounds}, seed {seed}", total=None)
+        shown = progress.add_task(name, total=None)
         with closing(heard(command_of(words, seed, effort.processes), seed, printed)) as told:
             for one in told:
                 match one:
                     case {"count": count}:
                         progress.update(shown, total=count)
+                        tenths = {count * tenth // 10 for tenth in range(1, 10)} if progress.disable else set()
                     case {"test": test, "problem": ""}:
                         ended.add(test)
-                    case {"test": test, "problem": problem}:
+                    case {"test": test, "problem": text}:
                         failed.add(test)
-                        effort.say(f"\n!! seed {seed}: {test}\n{problem}")
+                        effort.say(f"\n!! seed {seed}: {test}\n{text}")
                     case {"code": code} if code and not failed:
                         printed.seek(0)
                         tally.broken.append(f"seed {seed}: pytest ended with {code}:\n{printed.read()[-4000:]}")
                     case _:
                         pass
-                progress.update(shown, completed=len(ended | failed))
+                progress.update(shown, completed=(done := len(ended | failed)))
+                if done in tenths:
+                    tenths.remove(done)
+                    effort.say(f"   {name}: {done} tests after {time.monotonic() - began:.0f} s")
     for test in sorted(failed):
         tally.failed.setdefault(test, []).append(seed)
     tally.passed += len(ended - failed)
     figures = f"{len(ended - failed)} passed, {len(failed)} failed, {time.monotonic() - began:.0f} s"
-    effort.say(f"   round {tally.rounds}, seed {seed}: {figures}")
+    effort.say(f"   {name}: {figures}")
 
 
 def command_of(words: Sequence[str], seed: int, processes: int) -> list[str]:
@@ -129,7 +134,7 @@ def heard(command: Sequence[str], seed: int, printed: Any) -> Generator[dict[str
 
 
 def bar() -> Progress:
-    """A bar in a terminal; nothing in a pipe, where each round is a line."""
+    """A bar in a terminal; nothing in a pipe, where lines say how far a round is."""
     columns = (TextColumn("   {task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     return Progress(*columns, transient=True, disable=not sys.stdout.isatty())
 
