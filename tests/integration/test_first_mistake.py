@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -36,13 +35,12 @@ def test_a_typo_is_shown_at_once(tmp_path: Path) -> None:
     shows the step's own line and names the command that shows more."""
     script = tmp_path / "shop.py"
     script.write_text(SCRIPT, encoding="utf-8")
-    began = time.monotonic()
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=False, timeout=60)
-    took = time.monotonic() - began
     said = done.stderr
     assert done.returncode == 1
     assert f"run first: step greet failed, attempt 1: NameError: name 'nmae' is not defined ({script}:7)" in said
     assert "it is not tried again" in said
+    assert "attempt 2" not in said
     assert said.count("\nTraceback") == 1, "the log has no second traceback of what the error shows"
     assert "run first: failed" not in said, "nor a line that says what is raised"
     assert "asyncio" not in said, "nor are there frames of the event loop"
@@ -50,7 +48,6 @@ def test_a_typo_is_shown_at_once(tmp_path: Path) -> None:
     uncaught = said[said.index("holdfast.errors.RunFailed") :]
     assert f'File "{script}", line 7, in greet' in uncaught
     assert uncaught.rstrip().endswith("More: holdfast show first")
-    assert took < 30, "ten attempts take minutes"
 
 
 async def test_the_error_shows_the_frames_of_the_step() -> None:

@@ -273,7 +273,7 @@ async def test_a_heartbeat_that_finds_its_runs_gone_stops_the_pass(still: World)
             await still.beat(second)
             assert await run.result("60s") == "ok"
             await first.engine.check_held(first.options.instance)
-            await asyncio.wait_for(stopped.wait(), 10)
+            await asyncio.wait_for(stopped.wait(), 60)
 
 
 async def test_a_restarted_worker_with_a_configured_id_takes_its_runs_back(still: World) -> None:

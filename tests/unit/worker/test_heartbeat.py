@@ -52,7 +52,7 @@ class ScriptedHeart:
     def wait(self, count: int) -> None:
         """Until it has beaten so often more."""
         for _ in range(count):
-            assert self.beaten.acquire(timeout=10)
+            assert self.beaten.acquire(timeout=60)
 
 
 def beating(heart: ScriptedHeart, on_beat: Callable[[Beat], None], ttl: float = 0.03) -> Heartbeat:
@@ -254,10 +254,10 @@ async def test_orphans_wake_the_claim_loop(caplog: pytest.LogCaptureFixture) -> 
     """Promise: runs that a beat freed are claimed without waiting for the poll."""
     caplog.set_level("INFO")
     app = App(workflows=[waits], store=MemoryStore())
-    async with app.worker(poll="7s") as worker:
+    async with app.worker(poll="300s", ttl="900s") as worker:
         worker.work_hinted.clear()
         worker._beaten(Beat(NOW, has_lapsed=False, orphaned=3))
-        await asyncio.wait_for(worker.work_hinted.wait(), 5)
+        await asyncio.wait_for(worker.work_hinted.wait(), 60)
     assert "3 run(s) of workers that disappeared are free again" in caplog.text
 
 
@@ -306,7 +306,7 @@ async def test_a_blocked_loop_keeps_its_lease(
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 nobody tells of a dropped session
             await asyncio.sleep(0.002)
 
