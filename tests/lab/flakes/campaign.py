@@ -149,5 +149,6 @@ def table(tally: Tally) -> Iterator[str]:
 
 def problem(test: str, seeds: Sequence[int], tally: Tally) -> str:
     """How often a test failed, and how to run it again."""
-    again = f"HOLDFAST_TEST_SEED={seeds[0]} .venv/bin/pytest --hypothesis-seed={seeds[0]} {shlex.quote(test)}"
-    return f"{test} failed {len(seeds)} of {tally.rounds} times: {again}"
+    seed = seeds[0]
+    again = f"HOLDFAST_TEST_SEED={seed} PYTHONHASHSEED={seed} .venv/bin/pytest --hypothesis-seed={seed}"
+    return f"{test} failed {len(seeds)} of {tally.rounds} times: {again} {shlex.quote(test)}"
