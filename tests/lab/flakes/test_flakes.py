@@ -16,7 +16,7 @@ def test_always():
     assert True
 
 def test_sometimes():
-    assert os.environ["HOLDFAST_TEST_SEED"] not in {"8", "9"}, "the dice were against it"
+    assert os.environ["HOLDFAST_TEST_SEED"] != "8", "the dice were against it"
 """
 PROJECT = {
     "tests/conftest.py": "import time",
@@ -39,13 +39,13 @@ def rounds(folder: Path, suite: str, seeds: int) -> tuple[Report, list[str]]:
 
 
 def test_a_test_that_fails_now_and_then_is_named_with_its_seeds(tmp_path: Path) -> None:
-    """Promise: three rounds have three seeds; the table counts the failures of a test, the log has each of them."""
-    report, said = rounds(tmp_path, TINY, 3)
-    assert report.figures == {"rounds": 3, "tests that failed": 1}
-    assert report.sometimes == {"a test passed": 4}
-    assert report.problems[0].startswith("test_tiny.py::test_sometimes failed 2 of 3 times: HOLDFAST_TEST_SEED=8 ")
-    assert said[-1].split() == "2 of 3 test_tiny.py::test_sometimes (seeds 8, 9)".split()
-    assert sum("the dice were against it" in line for line in said) == 2
+    """Promise: two rounds have two seeds; the table counts the failures of a test, the log has each of them."""
+    report, said = rounds(tmp_path, TINY, 2)
+    assert report.figures == {"rounds": 2, "tests that failed": 1}
+    assert report.sometimes == {"a test passed": 3}
+    assert report.problems[0].startswith("test_tiny.py::test_sometimes failed 1 of 2 times: HOLDFAST_TEST_SEED=8 ")
+    assert said[-1].split() == "1 of 2 test_tiny.py::test_sometimes (seeds 8)".split()
+    assert sum("the dice were against it" in line for line in said) == 1
 
 
 def test_a_round_that_does_not_begin_is_a_problem(tmp_path: Path) -> None:
