@@ -22,7 +22,7 @@ from pathlib import Path
 from tests.command import durations, seeds
 from tests.command.changed import changed_files, needed_for, sources
 from tests.command.report import report
-from tests.command.stages import ROOT, Outcome, Stage, run_lanes, workers
+from tests.command.stages import NO_SERVERS, ROOT, Outcome, Stage, run_lanes, workers
 
 BIN = Path(sys.executable).parent
 CODE = ("src", "tests", "benchmarks", "examples", "dev.py")
@@ -34,7 +34,7 @@ UNIT = (
     "tests/conformance/test_machine_logs.py",
     "tests/lab/test_simulation.py::test_kept_seeds",
 )
-QUICK = ("-k", "not postgres", "-m", "not slow")
+QUICK = ("-k", "not postgres", "-m", "not slow and not server")
 NEW_SEEDS = 1000
 """Seeds of the simulation at every commit: about two minutes of one core, and the crash points not one more."""
 
@@ -63,10 +63,12 @@ def linters_of(changed: Sequence[str]) -> list[list[Stage]]:
     return [[stage for stage in linters(code)[1] if stage.name in kept]]
 
 
-def pytest(arguments: Sequence[str], seed: int, *, runner: Sequence[str | Path] = ()) -> Stage:
+def pytest(
+    arguments: Sequence[str], seed: int, *, runner: Sequence[str | Path] = (), with_servers: bool = True
+) -> Stage:
     """The suite."""
     words = [*workers(), f"--hypothesis-seed={seed}", *arguments]
-    env = {seeds.SEED: str(seed), "PYTHONHASHSEED": str(seed)}
+    env = {seeds.SEED: str(seed), "PYTHONHASHSEED": str(seed)} | ({} if with_servers else {NO_SERVERS: "1"})
     return Stage("tests", [*(runner or (sys.executable, "-m")), "pytest", *words], env, is_live=True)
 
 
@@ -119,7 +121,7 @@ def test(asked: argparse.Namespace, for_pytest: list[str]) -> int:
     with tempfile.TemporaryDirectory(prefix="holdfast-times-") as folder:
         times = Path(folder) / "times.json"
         os.environ[durations.TIMES] = str(times)
-        outcomes = run_lanes([[pytest(arguments, seed)], *others])
+        outcomes = run_lanes([[pytest(arguments, seed, with_servers=not asked.quick)], *others])
         taken = durations.read(times)
     return finish(outcomes, taken, time.monotonic() - started, is_recorded=asked.record)
 

@@ -83,14 +83,14 @@ def _python_for(name: str, texts: Mapping[str, str]) -> Iterator[str]:
             return
 
 
-def users_of(texts: Mapping[str, str]) -> dict[str, set[str]]:
-    """For every module, the modules that import it."""
+def users_of(texts: Mapping[str, str], *, with_strings: bool = True) -> dict[str, set[str]]:
+    """For every module, the modules that import it. `with_strings`: also those that name it in a string."""
     modules = {module_of(path): path for path in texts}
     facade = _names_of(texts.get("src/holdfast/__init__.py", ""))
     users: dict[str, set[str]] = {}
     for path, text in texts.items():
         module = module_of(path)
-        for wanted in _imports(path, text, facade):
+        for wanted in _imports(path, text, facade, with_strings=with_strings):
             for name in _prefixes(wanted):
                 if name in modules and name != module:
                     users.setdefault(name, set()).add(module)
@@ -99,13 +99,13 @@ def users_of(texts: Mapping[str, str]) -> dict[str, set[str]]:
     return users
 
 
-def _imports(path: str, text: str, facade: Mapping[str, str]) -> Iterator[str]:
+def _imports(path: str, text: str, facade: Mapping[str, str], *, with_strings: bool) -> Iterator[str]:
     package = module_of(path) if path.endswith("/__init__.py") else module_of(path).rpartition(".")[0]
     with without_collector():
         tree = ast.parse(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if not NAME.fullmatch(node.value):
+            if not with_strings or not NAME.fullmatch(node.value):
                 continue
             yield from (node.value, f"{node.value}.__main__")  # most strings name no module, and are no key later
             if "import_module(" in text:

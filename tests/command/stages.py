@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 SERVER_TIMES = "HOLDFAST_SERVER_TIMES"
 """The variable that names the file to which test servers add their processor seconds, a line each."""
+NO_SERVERS = "HOLDFAST_NO_TEST_SERVERS"
+"""The variable with which a test that asks for a server fails: `--quick` starts none."""
 
 
 @dataclass(frozen=True)

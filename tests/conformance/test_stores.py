@@ -110,6 +110,7 @@ def test_no_case_hides_another() -> None:
     assert sorted(names) == sorted(set(names))
 
 
+@pytest.mark.server
 async def test_a_transaction_elsewhere_only_delays_a_case() -> None:
     """Promise: `settle` waits until readers see what is committed, whatever else is open on the same server."""
     clock = VirtualClock(START)

@@ -305,7 +305,7 @@ async def test_following_a_run(world: World) -> None:
         await world.until_parked(run)
         await run.signal(go, 5)
         assert await run.result("60s") == 8
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, 60)
     assert seen == sorted(seen)
     assert values == [1, 2, 8]
     kinds = [kind for _, _, _, kind in seen]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -47,12 +46,12 @@ def shop(folder: Path, store: str = "memory://") -> Path:
 def test_a_typo_is_shown_at_once(tmp_path: Path) -> None:
     """Promise: with Python's default logging `app.run` shows one line for the attempt and one traceback, whose error
     shows the step's own line and names the command that shows more."""
-    script, began = shop(tmp_path), time.monotonic()
+    script = shop(tmp_path)
     code, errors = said(script)
-    took = time.monotonic() - began
     assert code == 1
     assert f"run first: step greet failed, attempt 1: NameError: name 'nmae' is not defined ({script}:7)" in errors
     assert "it is not tried again" in errors
+    assert "attempt 2" not in errors
     assert errors.count("\nTraceback") == 1, "the log has no second traceback of what the error shows"
     assert "run first: failed" not in errors, "nor a line that says what is raised"
     assert "asyncio" not in errors, "nor are there frames of the event loop"
@@ -60,7 +59,6 @@ def test_a_typo_is_shown_at_once(tmp_path: Path) -> None:
     uncaught = errors[errors.index("holdfast.errors.RunFailed") :]
     assert f'File "{script}", line 7, in greet' in uncaught
     assert uncaught.rstrip().endswith("More: holdfast show first")
-    assert took < 30, "ten attempts take minutes"
 
 
 async def test_the_error_shows_the_frames_of_the_step() -> None:

@@ -38,7 +38,7 @@ async def cut_off(world: World) -> None:
     app = world.app(order)
     async with world.worker(app, id="w1", ttl=LEASE) as worker:
         await app.start(order(), id="r")
-        await asyncio.wait_for(packing.wait(), 10)
+        await asyncio.wait_for(packing.wait(), 60)
         assert (await (await app.get("r")).view()).waiting == "step pack"
         await crash(worker)
     world.clock.advance(60)

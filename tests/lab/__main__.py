@@ -6,6 +6,7 @@ python3 dev.py lab --change 4711        what `dev.py test` tries beside the suit
 python3 dev.py lab --seeds 10000 --only simulation
 python3 dev.py lab --seed 4711          one seed of the simulation, told in full
 python3 dev.py lab --date +400d         the suite at another date; what follows `--` goes to pytest
+python3 dev.py lab --only flakes        tests with processes, servers or clocks, ten times; `--` as above
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--change", type=int, metavar="SEED", help="crash points and new seeds drawn from this seed")
     parser.add_argument("--seed", type=int, help="this seed of the simulation alone, with its story")
     parser.add_argument("--date", metavar="SHIFT", help="run the suite at this date (+400d, -40d, 2028-02-29T12:00)")
-    parser.add_argument("pytest", nargs="*", help="with --date, after `--`: what pytest is given")
+    parser.add_argument("pytest", nargs="*", help="with --date or --only flakes, after `--`: for pytest")
     parser.add_argument("--only", action="append", default=[], metavar="LEVEL", help="this level; may be repeated")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once")
     parser.add_argument("--write", action="store_true", help="write reliability.json and the page in docs/")
@@ -50,7 +51,7 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
         place = words.index("--date")
         words[place : place + 2] = [f"--date={words[place + 1]}"]
     asked = parser.parse_args(words)
-    if asked.pytest and asked.date is None:
+    if asked.pytest and asked.date is None and asked.only != ["flakes"]:
         parser.error(f"unrecognized arguments: {' '.join(asked.pytest)}")
     return asked
 
@@ -72,13 +73,13 @@ def main(given: Sequence[str]) -> int:
     if unknown := [name for name in asked.only if name not in known]:
         print(f"lab: there is no level {', '.join(unknown)}; there are {', '.join(known)}")
         return 2
-    chosen = [known[name] for name in asked.only or known]
+    chosen = [known[name] for name in asked.only] or [each for each in known.values() if not each.on_request]
     whole = sum(each.share for each in chosen)
     began = time.monotonic()
     reports: dict[str, Report] = {}
     for each in chosen:
         seconds = None if asked.seconds is None else asked.seconds * each.share / whole
-        reports[each.name] = run_level(each, Effort(seconds, asked.seeds, asked.first, asked.processes))
+        reports[each.name] = run_level(each, Effort(seconds, asked.seeds, asked.first, asked.processes, asked.pytest))
     is_whole = asked.change is None
     problems = [f"{name}: {x}" for name, report in reports.items() for x in problems_of(report, is_whole=is_whole)]
     print(f"\n== lab: {time.monotonic() - began:.0f} s, {'FAILED' if problems else 'nothing lost, doubled or wrong'}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -34,6 +34,7 @@ MODULES = (
     "tests.lab.sweeps.campaign",
     "tests.lab.lint.campaign",
     "tests.lab.mutating",
+    "tests.lab.flakes.campaign",
 )
 """Where levels are found, in the order in which they run."""
 
@@ -42,13 +43,14 @@ MODULES = (
 class Effort:
     """How much a level is to do: until so many seconds are over, or so many seeds were tried, whichever is given.
 
-    `processes` may work at once. `first` is the first seed; `say` shows progress.
+    `processes` may work at once. `first` is the first seed; `say` shows progress. `for_pytest` is what followed `--`.
     """
 
     seconds: float | None = None
     seeds: int | None = None
     first: int = 0
     processes: int = 1
+    for_pytest: Sequence[str] = ()
     say: Callable[[str], None] = print
     began: float = field(default_factory=time.monotonic)
 
@@ -80,12 +82,16 @@ Run: TypeAlias = Callable[[Effort], Report]
 
 @dataclass(frozen=True)
 class Level:
-    """One level. `share`: how much of a campaign's time it gets, beside the others."""
+    """One level. `share`: how much of a campaign's time it gets, beside the others.
+
+    One that is `on_request` takes hours: a campaign leaves it out unless `--only` names it.
+    """
 
     name: str
     title: str
     run: Run
     share: float
+    on_request: bool = False
 
 
 @contextmanager
@@ -101,11 +107,11 @@ def unheard() -> Iterator[None]:
 _LEVELS: dict[str, Level] = {}
 
 
-def level(name: str, title: str, *, share: float = 1) -> Callable[[Run], Run]:
+def level(name: str, title: str, *, share: float = 1, on_request: bool = False) -> Callable[[Run], Run]:
     """Makes a function a level of the lab."""
 
     def register(run: Run) -> Run:
-        _LEVELS[name] = Level(name, title, run, share)
+        _LEVELS[name] = Level(name, title, run, share, on_request)
         return run
 
     return register

@@ -24,7 +24,7 @@ def test_the_levels_are_found() -> None:
         "bits",
         "chaos",
     }
-    assert hits | {"sweeps", "lint", "mutants"} <= set(levels())
+    assert hits | {"sweeps", "lint", "mutants", "flakes"} <= set(levels())
 
 
 def test_an_unknown_level_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,6 +39,21 @@ def test_a_campaign_that_never_met_something_fails(monkeypatch: pytest.MonkeyPat
     assert lab.problems_of(report, is_whole=False) == []
     monkeypatch.setattr(lab, "levels", lambda: {"empty": Level("empty", "nothing", lambda effort: report, 1)})
     assert lab.main([]) == 1
+
+
+def test_a_level_that_takes_hours_runs_only_when_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+
+    def run(effort: Effort) -> Report:
+        ran.append(" ".join(effort.for_pytest))
+        return Report()
+
+    known = {"short": Level("short", "", run, 1), "flakes": Level("flakes", "", run, 1, on_request=True)}
+    monkeypatch.setattr(lab, "levels", lambda: known)
+    assert lab.main([]) == 0
+    assert ran == [""]
+    assert lab.main(["--only", "flakes", "--", "tests/chaos"]) == 0
+    assert ran == ["", "tests/chaos"]
 
 
 def test_effort_is_shared_by_time() -> None:

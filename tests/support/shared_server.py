@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from tests.command.stages import NO_SERVERS
+
 ROOT = Path(__file__).resolve().parents[2]
 
 _ports: dict[str, int] = {}
@@ -30,6 +32,8 @@ def shared_port(kind: str) -> int:
 
     Its guard is the module `tests.support.KIND_guard`.
     """
+    if NO_SERVERS in os.environ:
+        raise RuntimeError(f"`dev.py test --quick` starts no {kind} server: put the mark `server` on this test")
     if kind not in _ports:
         run = os.environ.get("PYTEST_XDIST_TESTRUNUID") or f"{os.getpid()}"
         place = Path(tempfile.gettempdir()) / f"holdfast-{kind}-{os.getuid()}-{run}"

@@ -52,7 +52,7 @@ class Zygote:
     def close(self) -> None:
         """The end of the line is the end of the zygote."""
         self._line.close()
-        self.process.wait(10)
+        self.process.wait(60)
 
     def fork(self, request: dict[str, Any], descriptors: Sequence[int]) -> int:
         """Asks for a process; gives its pid."""

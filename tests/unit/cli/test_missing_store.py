@@ -67,6 +67,7 @@ def test_doctor_makes_no_store_on_postgresql(cli: Cli, schema: str) -> None:
     assert tables_of(schema) == before
 
 
+@pytest.mark.server
 def test_what_an_app_can_run_is_said_without_a_store(cli: Cli, schema: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: `manifest` needs none, and makes none."""
     before = tables_of(schema)
@@ -75,6 +76,7 @@ def test_what_an_app_can_run_is_said_without_a_store(cli: Cli, schema: str, monk
     assert tables_of(schema) == before
 
 
+@pytest.mark.server
 def test_a_store_that_is_there_is_asked(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: on PostgreSQL too, by a command of its own process."""
     monkeypatch.setenv("HOLDFAST_URL", server_url(new_schema()))

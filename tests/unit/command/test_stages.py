@@ -90,7 +90,7 @@ def test_a_forked_interpreter_is_an_interpreter(tmp_path: Path) -> None:
         assert process.stdout.readline() == "up\n"
         assert process.poll() is None
         process.kill()
-        assert process.wait(10) == -9
+        assert process.wait(60) == -9
     program.write_text("raise ValueError('told')\n")
     failed = warm.run([sys.executable, str(program)], capture_output=True, text=True)
     assert failed.returncode == 1

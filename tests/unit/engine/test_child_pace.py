@@ -46,7 +46,7 @@ async def test_the_look_that_was_put_off_comes() -> None:
     look, pace, looks = parent()
     look(MANY + 1)
     look(MANY + 1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while len(looks) < 2:  # noqa: ASYNC110 nobody tells of a look
             await asyncio.sleep(0)
     assert not pace.is_waiting

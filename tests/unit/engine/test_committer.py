@@ -187,7 +187,7 @@ async def test_settling_ends_although_the_store_does_not_answer(caplog: pytest.L
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 another task works
             await asyncio.sleep(0)
 

@@ -139,7 +139,7 @@ async def test_an_outcome_comes_after_the_last_part(outlets: Outlets, sink: Sink
     assert not done.is_set()
     with pytest.raises(asyncio.CancelledError):
         outlets.send(ours, "tokens", b"late")
-    await asyncio.wait_for(done.wait(), 10)
+    await asyncio.wait_for(done.wait(), 60)
     assert sink.rows[1, "tokens"] == ["1"]
 
 

@@ -13,6 +13,7 @@ from holdfast.adapters.postgres.connections import PREPARED_AFTER, Dialler, Time
 from tests.support.kept_connections import connections_kept, end_kept
 from tests.support.postgres import server_url
 
+pytestmark = pytest.mark.server
 ONE = Statement("one", "SELECT 1", "kept")
 LOCKS = b"SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND pid = pg_backend_pid()"
 

@@ -127,10 +127,10 @@ def test_years_pass_quickly(sim: Sim) -> None:
         return now().year
 
     run = sim.start(yearly())
-    began = time.monotonic()
+    began = time.process_time()
     sim.advance("10950d")
     assert run.result() == 2055
-    assert time.monotonic() - began < 10
+    assert time.process_time() - began < 10
 
 
 @pytest.mark.parametrize("days", [0, 100, 365 * 24, 365 * 90])

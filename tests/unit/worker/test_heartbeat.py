@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 
 from holdfast import App, Run, Signal, step, workflow
+from holdfast.adapters.memory.clock import VirtualClock
 from holdfast.adapters.memory.store import MemoryStore
 from holdfast.adapters.telemetry.logs import logged
 from holdfast.errors import StoreUnavailable
 from holdfast.ports.leases import Beat
 from holdfast.worker.heartbeat import LEAST_PAUSE, Checks, Heartbeat
+from holdfast.worker.worker import Worker
 from tests.support.faults import FaultyStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -50,7 +52,7 @@ class ScriptedHeart:
     def wait(self, count: int) -> None:
         """Until it has beaten so often more."""
         for _ in range(count):
-            assert self.beaten.acquire(timeout=10)
+            assert self.beaten.acquire(timeout=60)
 
 
 def beating(heart: ScriptedHeart, on_beat: Callable[[Beat], None], ttl: float = 0.03) -> Heartbeat:
@@ -252,31 +254,43 @@ async def test_orphans_wake_the_claim_loop(caplog: pytest.LogCaptureFixture) -> 
     """Promise: runs that a beat freed are claimed without waiting for the poll."""
     caplog.set_level("INFO")
     app = App(workflows=[waits], store=MemoryStore())
-    async with app.worker(poll="7s") as worker:
+    async with app.worker(poll="300s", ttl="900s") as worker:
         worker.work_hinted.clear()
         worker._beaten(Beat(NOW, has_lapsed=False, orphaned=3))
-        await asyncio.wait_for(worker.work_hinted.wait(), 5)
+        await asyncio.wait_for(worker.work_hinted.wait(), 60)
     assert "3 run(s) of workers that disappeared are free again" in caplog.text
 
 
-async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) -> None:
-    """Promise: the lease lives while the loop stands still: the heartbeat has a thread of its own."""
-    store = MemoryStore()
+async def test_a_blocked_loop_keeps_its_lease(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Promise: the lease lives while the loop stands still: the heartbeat has a thread of its own.
+
+    Only the beats move the clock, so that a machine that pauses does not use up the lease.
+    """
+    clock = VirtualClock(NOW)
+    store = MemoryStore(clock)
     beaten = threading.Semaphore(0)
     faulty = FaultyStore(store)
     original = faulty.mode_of
 
     def counted(name: str) -> Any:
         if name == "beat":
+            clock.advance(timedelta(milliseconds=100))
             beaten.release()
         return original(name)
 
+    class Counting(Heartbeat):
+        def time(self) -> float:
+            return clock.now().timestamp()
+
     faulty.mode_of = counted  # type: ignore[method-assign]
+    monkeypatch.setattr(Worker, "heartbeat", Counting)
 
     @step
     async def blocks() -> str:
-        for _ in range(8):  # beats come every 100 ms: this is longer than the lease
-            assert beaten.acquire(timeout=10)
+        for _ in range(8):  # together longer than the lease
+            assert beaten.acquire(timeout=60)
         return "mine"
 
     @workflow
@@ -292,7 +306,7 @@ async def test_a_blocked_loop_keeps_its_lease(caplog: pytest.LogCaptureFixture) 
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 nobody tells of a dropped session
             await asyncio.sleep(0.002)
 

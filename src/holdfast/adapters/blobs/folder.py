@@ -6,7 +6,9 @@ will do. A name is 64 hexadecimal digits or it never becomes a path, and what is
 
 Removing a file races with a writer that finds it and relies on it. So a writer that finds a file updates its time, and
 the collector first moves the file aside and then reads its time: if it is new, the file goes back. A reader that comes
-in between looks aside too. Times are those of the store's clock, whatever the clocks of the hosts say.
+in between looks aside too. A file may be moved aside between the look for its name and the update of its time, so the
+writer looks again afterwards, and writes the blob anew if the file is gone. Times are those of the store's clock,
+whatever the clocks of the hosts say.
 
 A folder belongs to one store: a label in it holds the mark by which the store recognises it. So a process knows that
 the path leads to the right folder, wherever a host has mounted it, before it writes anything or reports a blob as lost.
@@ -176,15 +178,16 @@ class Folder:
         return part / name
 
     def _touch(self, file: Path, size: int, at: float) -> bool:
-        """Gives the file a new time. Returns whether the whole file is there."""
+        """Gives the file a new time. Returns whether the whole file is there, and is there afterwards: the time may
+        reach a file that was just moved aside and is removed for its old time."""
         try:
             found = file.lstat()
             if not stat.S_ISREG(found.st_mode) or found.st_size != size:
                 return False
             os.utime(file, (at, at), follow_symlinks=False)
+            return os.path.samestat(found, file.lstat())
         except FileNotFoundError:
             return False
-        return True
 
     def _write(self, file: Path, data: bytes, at: float) -> None:
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -195,8 +198,8 @@ class Folder:
             os.fsync(stream.fileno())
 
     def _put_back(self, aside: Path, file: Path) -> None:
-        """Undoes moving the file aside. If another process wrote the file again meanwhile, the bytes are the same."""
-        aside.replace(file)
+        """Undoes moving the file aside. A file that another process wrote meanwhile stays: its time is newer."""
+        _give_name(aside, file)
 
 
 def _now_of_files(folder: Path) -> float:

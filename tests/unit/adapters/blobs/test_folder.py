@@ -167,6 +167,42 @@ def test_a_blob_that_is_there_is_not_written_again(folder: Folder) -> None:
     assert (first.st_mtime, again.st_mtime) == (NOW, NOW + 60)
 
 
+def test_a_time_that_reaches_a_removed_file_does_not_count(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: a writer that finds the file, and sets its time while another process removes it, writes it again. The
+    system looks up the name first and sets the time later."""
+    folder.put(NAME, DATA, NOW - 1000)
+    utime = os.utime
+
+    def late(file: Path, times: tuple[float, float], **_: Any) -> None:
+        monkeypatch.undo()
+        handle = os.open(file, os.O_RDONLY)
+        assert folder.remove([NAME], NOW - 500) == 1
+        utime(handle, times)
+        os.close(handle)
+
+    monkeypatch.setattr(os, "utime", late)
+    folder.put(NAME, DATA, NOW)
+    assert folder.get(NAME) == DATA
+
+
+def test_what_is_put_back_leaves_a_newer_file(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contract: a blob that was stored again while it was aside is as old as the last time it was stored."""
+    folder.put(NAME, DATA, NOW - 1000)
+    replace = Path.replace
+
+    def replaces(file: Path, target: Path) -> Path:
+        monkeypatch.undo()
+        moved = replace(file, target)
+        folder.put(NAME, DATA, NOW)
+        return moved
+
+    monkeypatch.setattr(Path, "replace", replaces)
+    assert folder.remove([NAME], NOW - 2000) == 0
+    assert folder.remove([NAME], NOW - 500) == 0
+    assert folder.get(NAME) == DATA
+    assert [file.name for file in file_of(folder).parent.iterdir()] == [NAME]
+
+
 def test_what_a_crash_left_is_swept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: a file that was never given its name goes when it is old; one that was moved aside goes back."""
     folder.put(NAME, DATA, NOW)

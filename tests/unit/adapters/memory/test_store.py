@@ -34,7 +34,7 @@ def in_threads(count: int, work: Callable[[int], Awaitable[T]]) -> list[T]:
     barrier = Barrier(count)
 
     async def begin_together(number: int) -> T:
-        barrier.wait(timeout=10)
+        barrier.wait(timeout=60)
         return await work(number)
 
     def on_a_loop(number: int) -> T:
