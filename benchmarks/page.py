@@ -93,7 +93,7 @@ NOTES: dict[str, str] = {
     "W3": (
         "As in W1, Python takes the time: a step is one fenced update and one row, and hundreds share a "
         "commit. Arguments and results are encoded and decoded so that a live run sees what a replay would "
-        "see, and every body is a task of asyncio."
+        "see, and every body is a task of asyncio, begun at once."
     ),
     "W4": (
         "Two commits, one after the other, are the floor: made and begun, then ended. They are written "

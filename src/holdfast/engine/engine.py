@@ -90,7 +90,7 @@ class Engine:
         self.definitions: Definitions = Definitions(store, registry)
         self.shadow: Shadow = Shadow(self)
         self.committer: Committer = Committer(store, telemetry, lambda: self.busy <= 1)
-        self.bodies: Bodies = Bodies(surroundings, threads, Hooks(hooks, telemetry))
+        self.bodies: Bodies = Bodies(threads, Hooks(hooks, telemetry))
         self.sessions: dict[str, Session] = {}
         self.resting = 0
         self._freed = freed
