@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import Any
 
 import pytest
+import uvloop
 
 from holdfast.engine.eager_task import eager_task
 
@@ -148,3 +149,19 @@ async def test_other_callbacks_keep_their_place() -> None:
     await eager_task(body(), "body")
     gc.collect()
     assert order == ["body", "callback", "after"]
+
+
+def test_a_loop_that_is_not_asyncios_runs_it_as_well() -> None:
+    """Promise: with uvloop it is a task like any other, at once or in the next pass."""
+
+    async def body() -> str:
+        WORD.set("inner")
+        await asyncio.sleep(0)
+        return WORD.get()
+
+    async def main() -> tuple[str, str]:
+        WORD.set("outer")
+        return await eager_task(body(), "body", contextvars.copy_context()), WORD.get()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(main()) == ("inner", "outer")
