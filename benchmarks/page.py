@@ -79,8 +79,9 @@ NOTES: dict[str, str] = {
     "W1": (
         "The time is Python's: hundreds of runs share each commit, so the disk is idle. What was done: run, "
         "lease and first turn in one transaction; ends told in memory instead of read back; one wake-up of the "
-        "event loop for all answers of a transaction; values that the collector need not see; ended runs that are "
-        "free without it. Between a sixth and a quarter is the collector's, since all the runs are in memory at once. "
+        "event loop for all answers of a transaction; a body that waits for nothing ends as it begins, without a pass "
+        "of the event loop; values that the collector need not see; ended runs that are free without it. Between a "
+        "sixth and a quarter is the collector's, since all the runs are in memory at once. "
         "What is left is spread thinly over "
         "asyncio, the program's own loop, the fold and the codec, as the profile shows. A sync workflow begins a "
         "thread of its own: threads that are used again keep what one body left in them for the next, which saved a "

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from holdfast.engine.bodies import Bodies
     from holdfast.engine.session import Session
     from holdfast.engine.surroundings import WorkerSurroundings
+    from holdfast.engine.suspects import Suspects
     from holdfast.engine.wheel import Wheel
     from holdfast.ports.clock import Clock
     from holdfast.ports.telemetry import Telemetry
     from holdfast.turn import effects as f
-    from holdfast.turn.draft import Draft
     from holdfast.turn.rules import Rules
 
 
@@ -40,6 +40,7 @@ class Home(Protocol):
     committer: Committer
     surroundings: WorkerSurroundings
     telemetry: Telemetry
+    suspects: Suspects
     on_end: Callable[[e.ChildEnded], None]
     resting: int  # sessions that need no slot
 
@@ -73,10 +74,6 @@ class Home(Protocol):
 
     def doubt(self) -> None:
         """The store may list runs as ours that are unknown here."""
-        ...
-
-    def turned(self, session: Session, draft: Draft, /) -> None:
-        """A turn is durable."""
         ...
 
     def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes], /) -> Program | None:

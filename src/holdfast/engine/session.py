@@ -174,8 +174,10 @@ class Session:
                 case f.Start():
                     self._start(effect)
                 case f.Turned():
-                    report.turned(self, effect.draft, effect.park, is_leaving=effect.is_leaving, unread=effect.unread)
-                    home.turned(self, effect.draft)
+                    if effect.is_told:
+                        report.turned(self, effect)
+                    if home.suspects.trials:  # mostly none
+                        home.suspects.turned(self, effect.draft)
                 case f.StepEnded():
                     if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
                         report.step_ended(self, effect, self._began.pop(effect.key, None), self.home.clock.now())
@@ -310,7 +312,6 @@ class Session:
             return
         if transaction is not None and isinstance(outcome, Succeeded):
             self._taken_out(key)
-            self.home.surroundings.take_progress(self.machine.run.id, key)
             self._transactions[key] = transaction
             self.take(i.Held(self.home.clock.now(), key, outcome.value))
         elif len(self._bodies) > 1 or self._ended:
@@ -327,8 +328,7 @@ class Session:
 
     def _land(self, body: Body, outcome: Outcome, *, is_last: bool = True) -> None:
         key, outlet = body.scope.key, body.scope.outlet
-        self._taken_out(key)
-        progress = self.home.surroundings.take_progress(self.machine.run.id, key)
+        progress = self._taken_out(key)
         stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
         self.take(i.Landed(self.home.clock.now(), key, outcome, progress, stopped, sent, is_last))
 
@@ -341,14 +341,15 @@ class Session:
 
     def _forget(self, key: str, why: str) -> None:
         """Forgets a body with its progress: another attempt may be noting progress by now."""
-        body = self._taken_out(key)
+        body = self._bodies[key]
+        self._taken_out(key)
         body.leave(why)
         if body.scope.outlet is not None:
             self.home.surroundings.outlets.lose(body.scope.outlet)
-        self.home.surroundings.take_progress(self.run.id, key)
 
-    def _taken_out(self, key: str) -> Body:
-        body = self._bodies.pop(key)
+    def _taken_out(self, key: str) -> bytes | None:
+        """Takes a body out, with its time limit. Returns its last progress, which nothing else removes."""
+        body, surroundings = self._bodies.pop(key), self.home.surroundings
         if body.limit is not None:
             self.home.wheel.take_back(body.limit)
-        return body
+        return surroundings.take_progress(self.machine.run.id, key) if surroundings.notes else None

@@ -151,6 +151,10 @@ class Close(Asked, frozen=True):
 # -- facts: nothing is to be done, but a listener may want to know -----------------------------------------------------
 
 
+FIRST_TURN = 2
+"""Row 1 is the start of the run."""
+
+
 class Ended(Asked, frozen=True):
     """The run has ended, durably."""
 
@@ -158,12 +162,13 @@ class Ended(Asked, frozen=True):
 
 
 class Turned(Asked, frozen=True):
-    """A turn is durable. It had not seen `unread` messages."""
+    """A turn is durable. It had not seen `unread` messages. `is_told`: it may have something to tell, unlike most."""
 
     draft: Draft
     park: Park | None
     is_leaving: bool
     unread: int
+    is_told: bool = True
 
 
 class StepEnded(Asked, frozen=True):

@@ -281,7 +281,8 @@ class Machine(Writer):
 
     def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
         is_leaving = self._intent is PAUSE or self._intent is LEAVE
-        self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
+        is_told = park is not None or not self.program.is_plain or self.run.ordinal == f.FIRST_TURN
+        self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen, is_told))
         if self._pieces is not None:
             self._pieces.learn(draft)
         if self._lines is not None:
