@@ -21,12 +21,23 @@ if TYPE_CHECKING:
     from holdfast.engine.bodies import Bodies
     from holdfast.engine.session import Session
     from holdfast.engine.surroundings import WorkerSurroundings
-    from holdfast.engine.suspects import Suspects
     from holdfast.engine.wheel import Wheel
     from holdfast.ports.clock import Clock
     from holdfast.ports.telemetry import Telemetry
     from holdfast.turn import effects as f
+    from holdfast.turn.draft import Draft
     from holdfast.turn.rules import Rules
+
+
+class Trials(Protocol):
+    """The runs on trial (`engine.suspects`), which a turn may clear."""
+
+    @property
+    def trials(self) -> Mapping[str, object]: ...
+
+    def turned(self, session: Session, draft: Draft, /) -> None:
+        """A turn is durable."""
+        ...
 
 
 class Home(Protocol):
@@ -40,9 +51,11 @@ class Home(Protocol):
     committer: Committer
     surroundings: WorkerSurroundings
     telemetry: Telemetry
-    suspects: Suspects
     on_end: Callable[[e.ChildEnded], None]
     resting: int  # sessions that need no slot
+
+    @property
+    def suspects(self) -> Trials: ...
 
     def fetch_inbox(self, session: Session, /) -> None:
         """Reads its inbox; `messages` follows."""

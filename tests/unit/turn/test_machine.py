@@ -46,21 +46,6 @@ def test_a_body_expires_after_its_own_time() -> None:
     assert bench.only(f.Start).expires_at == bench.at + timedelta(seconds=5)
 
 
-def test_only_a_body_that_is_alone_may_land_while_it_begins() -> None:
-    """Promise: outcomes of bodies that begin together come together."""
-    alone = Bench([run_step("a")], [run_step("b")])
-    alone.open()
-    alone.said()
-    assert alone.only(f.Start).is_only
-    together = Bench([run_step("a"), run_step("b")], [run_step("c")])
-    together.open()
-    together.said()
-    assert [start.is_only for start in together.all(f.Start)] == [False, False]
-    together.lands("a")
-    together.said()
-    assert not together.only(f.Start).is_only
-
-
 def test_an_outcome_is_the_input_of_the_next_turn() -> None:
     bench = Bench([run_step("a")], [run_step("b")])
     bench.open()
