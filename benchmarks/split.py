@@ -34,8 +34,9 @@ files, each further step {step}. What is left is flat: no function takes more th
 - **Ours** is the turn: it is decided, encoded, chained, folded, projected and submitted, and the program's own loop
   runs in between. Each of these is a function of its own, with a test of its own. Fewer calls would put the pure
   machine, the store and the program into one another.
-- **asyncio**: a body is a task even if it never suspends. `asyncio.timeout` and cancellation need a real task, and
-  Python 3.11 cannot begin one at once.
+- **asyncio**: a body is a task even if it never suspends, since `asyncio.timeout` and cancellation need a real one.
+  It begins at once, without a pass of the event loop: from Python 3.12 on asyncio does it, on 3.11 its first step is
+  taken out of the loop's queue. That saves a fiftieth of a step.
 - **The codec**: arguments and results are encoded, decoded and compared, so that a live run sees what a replay would
   see.
 - **Python's builtins** are what our functions call: dictionaries, tuples, locks, the files' state, and the collector.

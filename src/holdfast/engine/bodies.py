@@ -10,58 +10,43 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable, Mapping
-from datetime import datetime
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from holdfast.authoring.script.context import StepScope, Surroundings, running_step
+from holdfast.authoring.script.context import StepScope, running_step
 from holdfast.core.commands import RunStep
 from holdfast.core.failure import Failure
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
+from holdfast.engine.eager_task import eager_task
 from holdfast.engine.hooks import Hooks
 from holdfast.engine.processes import run_in_process
 from holdfast.engine.threads import Threads
 from holdfast.engine.transaction_body import run_in_transaction
+from holdfast.engine.wheel import Due
 from holdfast.turn.outcome import Broke, Outcome, Succeeded, classify
 
 
-class Attempt(msgspec.Struct, frozen=True, gc=False):
-    """One try of a step: everything its body needs to know."""
-
-    run: str
-    workflow: str
-    version: str
-    created_at: datetime
-    command: RunStep
-    number: int
-    progress: Any = None
-    identity: str = ""
-    no: int = 0
-    epoch: int = 0
-    attributes: Mapping[str, str] = {}
-
-
 class Body(msgspec.Struct, eq=False):
-    """One running attempt."""
+    """One attempt of a step. `report` is called once, on the event loop."""
 
-    attempt: Attempt
-    _report: Callable[[Body, Outcome], None]
-    _running: set[Body]
-    _threads: Threads
+    command: RunStep
+    scope: StepScope
+    report: Callable[[Body, Outcome], None]
+    _bodies: Bodies
     has_begun: bool = False
-    scope: StepScope | None = None
     stop_reason: str = ""
     queued: asyncio.Future[Any] | None = None
     is_stopping: bool = False  # it was asked to stop
     task: asyncio.Task[None] | None = None
+    limit: Due | None = None  # when its time is up
 
     @property
     def is_thread(self) -> bool:
         """Whether the body is a thread, which only its own code can end."""
-        return self.attempt.command.spec.executor == "thread"
+        return self.command.spec.executor == "thread"
 
     def stop(self, reason: str) -> None:
         """Asks the body to end; its outcome still comes."""
@@ -72,7 +57,7 @@ class Body(msgspec.Struct, eq=False):
 
     def is_withdrawn(self) -> bool:
         """Whether the body has not begun. A withdrawn thread never begins; others end when cancelled."""
-        return not self.has_begun or (self.queued is not None and self._threads.withdraw(self.queued))
+        return not self.has_begun or (self.queued is not None and self._bodies.threads.withdraw(self.queued))
 
     def expire(self, reason: str) -> None:
         """Its time is up: the attempt ends now, whatever a thread still does; its result is ignored."""
@@ -90,8 +75,7 @@ class Body(msgspec.Struct, eq=False):
     def _tell(self, reason: str) -> None:
         self.is_stopping = True
         self.stop_reason = reason
-        if self.scope is not None:
-            self.scope.is_cancelled = True
+        self.scope.is_cancelled = True
 
     def _cancel(self) -> None:
         if self.task is None:
@@ -102,19 +86,19 @@ class Body(msgspec.Struct, eq=False):
 
     def _never_began(self, task: asyncio.Task[None]) -> None:
         if not self.has_begun:
-            self._running.discard(self)
-            self._report(self, _stopped(self))
+            self._bodies.running.discard(self)
+            self.report(self, _stopped(self))
 
 
 class Bodies:
     """Starts bodies and reports their outcomes on the event loop."""
 
-    def __init__(self, surroundings: Surroundings, threads: int, hooks: Hooks) -> None:
-        self._surroundings = surroundings
+    def __init__(self, threads: int, hooks: Hooks) -> None:
         self._hooks = hooks
         self._has_hooks = bool(hooks)
-        self._threads = Threads(threads, "holdfast-step", hooks.idle)
-        self._running: set[Body] = set()
+        self.threads: Threads = Threads(threads, "holdfast-step", hooks.idle)
+        self.running: set[Body] = set()
+        self._context: contextvars.Context | None = None  # the worker's, of which each body gets a copy
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
@@ -122,21 +106,25 @@ class Bodies:
         """The same, for every step of a name."""
 
     def __len__(self) -> int:
-        return len(self._running)
+        return len(self.running)
 
     @property
     def left(self) -> tuple[tuple[str, str], ...]:
         """Run and key of each abandoned thread that still runs. From any thread."""
         bodies = [body for body in list(self._in_threads) if body.task is not None and body.task.done()]
-        return tuple(sorted((body.attempt.run, body.attempt.command.key) for body in bodies))
+        return tuple(sorted((body.scope.run, body.scope.key) for body in bodies))
 
-    def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
-        """Starts the body; `report` is called once, on this event loop."""
-        body = Body(attempt, report, self._running, self._threads)
-        loop = asyncio.get_running_loop()
-        body.task = loop.create_task(self._run(body, report), name=attempt.command.key)
-        self._running.add(body)
-        return body
+    def start(self, body: Body, *, at_once: bool = False) -> None:
+        """Starts the body. `at_once`: it runs here and now to the first thing that it waits for, and may have reported
+        when this returns; otherwise it begins in the next pass of the event loop."""
+        self.running.add(body)
+        if self._context is None:
+            self._context = contextvars.copy_context()
+        work, name, context = self._run(body), body.scope.key, self._context.copy()
+        if at_once:
+            body.task = eager_task(work, name, context)
+        else:
+            body.task = asyncio.get_running_loop().create_task(work, name=name, context=context)
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """The function that runs for a step."""
@@ -145,15 +133,15 @@ class Bodies:
             return self.stand_ins_by_name[spec.name](spec)
         return found
 
-    async def _run(self, body: Body, report: Callable[[Body, Outcome], None]) -> None:
+    async def _run(self, body: Body) -> None:
         body.has_begun = True
-        command = body.attempt.command
+        command = body.command
         spec = self.chosen(command.spec)
         outcome: Outcome
         try:
             if spec.executor == "async" and not spec.tx and not self._has_hooks:  # most: without one more coroutine
                 args, kwargs = spec.arguments.decode(command.args)
-                running_step.set(self._scope(body))
+                running_step.set(body.scope)
                 value = await spec.function(*args, **kwargs)
                 outcome = Succeeded(spec.result.encode(value, f"result of {spec.name}"))
             else:
@@ -162,20 +150,20 @@ class Bodies:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
             outcome = classify(error, spec, command.retry)
-        self._running.discard(body)
-        report(body, outcome)
+        self.running.discard(body)
+        body.report(body, outcome)
         del outcome  # it may hold the error, whose traceback holds this frame
 
     async def _elsewhere(self, spec: StepSpec, body: Body) -> Outcome:
         """Runs a body in a transaction, a thread or a process, or with hooks around it."""
-        args, kwargs = spec.arguments.decode(body.attempt.command.args)
-        scope = self._scope(body)
+        args, kwargs = spec.arguments.decode(body.command.args)
+        scope = body.scope
         is_async = spec.executor == "async"
         if spec.executor not in {"async", "thread"}:
-            return await self._in_process(body, scope)
+            return await self._in_process(body)
         function = self._hooks.wrapped(spec.function, scope, is_async=is_async)
         if spec.tx:
-            submit = self._threads.submit_alone
+            submit = self.threads.submit_alone
             work_in = functools.partial(run_in_transaction, spec, function, scope, args, kwargs)
             return Succeeded(*await work_in(lambda work: submit(functools.partial(self._in_thread, body, work))))
         if is_async:
@@ -184,13 +172,14 @@ class Bodies:
         context = contextvars.copy_context()
         context.run(running_step.set, scope)
         work = functools.partial(context.run, function, *args, **kwargs)
-        body.queued = self._threads.run(functools.partial(self._in_thread, body, work))
+        body.queued = self.threads.run(functools.partial(self._in_thread, body, work))
         return Succeeded(spec.result.encode(await body.queued, f"result of {spec.name}"))
 
-    async def _in_process(self, body: Body, scope: StepScope) -> Outcome:
+    async def _in_process(self, body: Body) -> Outcome:
+        scope = body.scope
         running_step.set(scope)
         with self._hooks.around(scope) as around:
-            outcome = await run_in_process(body.attempt, scope)
+            outcome = await run_in_process(body.command, scope)
             around.failure = None if isinstance(outcome, Succeeded) else outcome.failure
         return outcome
 
@@ -202,34 +191,13 @@ class Bodies:
         finally:
             self._in_threads.discard(body)
 
-    def _scope(self, body: Body) -> StepScope:
-        attempt = body.attempt
-        key = attempt.command.key
-        body.scope = StepScope(
-            run=attempt.run,
-            workflow=attempt.workflow,
-            version=attempt.version,
-            key=key,
-            step=attempt.command.spec.name,
-            attempt=attempt.number,
-            identity=attempt.identity,
-            created_at=attempt.created_at,
-            surroundings=self._surroundings,
-            progress=attempt.progress,
-            advice=attempt.command.spec.advice,
-            no=attempt.no,
-            epoch=attempt.epoch,
-            attributes=attempt.attributes,
-        )
-        return body.scope
-
     def forsake(self) -> None:
         """Releases the threads; what still runs is left alone."""
-        self._threads.shutdown()
+        self.threads.shutdown()
 
     async def close(self) -> None:
         """Cancels what still runs and releases the threads without waiting for them."""
-        tasks = [body.task for body in self._running if body.task is not None]
+        tasks = [body.task for body in self.running if body.task is not None]
         for task in tasks:
             task.cancel()
         if tasks:

@@ -46,7 +46,6 @@ from holdfast.ports.limits import PlaceMove
 from holdfast.ports.runs import RunRow
 from holdfast.ports.store import Store
 from holdfast.ports.telemetry import Telemetry
-from holdfast.turn.draft import Draft
 from holdfast.turn.effects import MovePlaces
 from holdfast.turn.history import Journal, run_of_row
 from holdfast.turn.replay import Missing, Replay, begun_anew
@@ -90,7 +89,7 @@ class Engine:
         self.definitions: Definitions = Definitions(store, registry)
         self.shadow: Shadow = Shadow(self)
         self.committer: Committer = Committer(store, telemetry, lambda: self.busy <= 1)
-        self.bodies: Bodies = Bodies(surroundings, threads, Hooks(hooks, telemetry))
+        self.bodies: Bodies = Bodies(threads, Hooks(hooks, telemetry))
         self.sessions: dict[str, Session] = {}
         self.resting = 0
         self._freed = freed
@@ -340,11 +339,6 @@ class Engine:
         if self.settings.paranoid:
             return None
         return begun_anew(session.run, start, blobs, self.registry, self.settings)
-
-    def turned(self, session: Session, draft: Draft) -> None:
-        """A turn of a run is durable."""
-        if self.suspects.trials:  # mostly none
-            self.suspects.turned(session, draft)
 
     def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
         """A session ended: its program stays warm, or is closed."""

@@ -25,8 +25,8 @@ from holdfast.errors import NotAllowedHere
 
 if TYPE_CHECKING:
     from holdfast.authoring.script.context import StepScope
+    from holdfast.core.commands import RunStep
     from holdfast.core.specs import StepSpec
-    from holdfast.engine.bodies import Attempt
     from holdfast.ports.transactions import OpenTransaction
     from holdfast.turn.outcome import Outcome
 
@@ -57,9 +57,9 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: str = ""
 
 
-async def run_in_process(attempt: Attempt, scope: StepScope) -> Outcome:
+async def run_in_process(command: RunStep, scope: StepScope) -> Outcome:
     """Runs the body in a fresh process; cancelling this ends the process."""
-    errand = msgspec.json.encode(_errand(attempt, scope))
+    errand = msgspec.json.encode(_errand(command, scope))
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
@@ -89,15 +89,15 @@ async def _converse(process: asyncio.subprocess.Process, errand: bytes) -> bytes
     return out
 
 
-def _errand(attempt: Attempt, scope: StepScope) -> Errand:
-    function = inspect.unwrap(attempt.command.spec.function)
+def _errand(command: RunStep, scope: StepScope) -> Errand:
+    function = inspect.unwrap(command.spec.function)
     main = sys.modules.get("__main__")
     is_main = function.__module__ == "__main__"
     return Errand(
         module=function.__module__,
         file=str(getattr(main, "__file__", "") or "") if is_main else "",
         name=function.__qualname__,
-        args=msgspec.Raw(attempt.command.args),
+        args=msgspec.Raw(command.args),
         paths=[path for path in sys.path if path],
         scope={
             "run": scope.run,

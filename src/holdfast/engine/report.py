@@ -14,15 +14,10 @@ from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.core.step import STOPPED
 from holdfast.ports import facts as t
-from holdfast.ports.journal import Park
 from holdfast.ports.runs import RunRow
 from holdfast.ports.telemetry import Telemetry
-from holdfast.turn.draft import Draft
-from holdfast.turn.effects import Broken, Dropped, GivenBack, StepEnded
+from holdfast.turn.effects import FIRST_TURN, Broken, Dropped, GivenBack, StepEnded, Turned
 from holdfast.turn.outcome import Succeeded
-
-FIRST_TURN = 2
-"""Row 1 is the start of the run."""
 
 
 class Teller(Protocol):
@@ -98,10 +93,10 @@ def step_ended(session: Held, ended: StepEnded, began: datetime | None, now: dat
         )
 
 
-def turned(session: Held, draft: Draft, park: Park | None, *, is_leaving: bool, unread: int = 0) -> None:
-    """A turn is durable: the run ended, was paused, released or parked with it. `unread`: messages that it has not
-    seen; for a run that ended they mean that signals of this turn were lost."""
-    telemetry = session.home.telemetry
+def turned(session: Held, turned: Turned) -> None:
+    """A turn is durable: the run ended, was paused, released or parked with it. Messages that it has not seen mean that
+    signals of the last turn of a run that ended were lost."""
+    telemetry, draft, unread = session.home.telemetry, turned.draft, turned.unread
     for event in draft.inputs:
         if type(event) is e.SendSettled and event.status != "delivered":
             telemetry.tell(t.SignalLost(*_who(session), f"signal {event.name} to run {event.to}", event.status))
@@ -118,8 +113,8 @@ def turned(session: Held, draft: Draft, park: Park | None, *, is_leaving: bool, 
         _ended(session, run.end, telemetry)
     elif run.paused is not None:
         _paused(telemetry, _who(session), run.paused.reason, run.paused.detail, was_opened=True)
-    elif park is not None:
-        given_back(session, park.until, is_leaving=is_leaving)
+    elif turned.park is not None:
+        given_back(session, turned.park.until, is_leaving=turned.is_leaving)
 
 
 def _ended(session: Held, end: e.Terminal | None, telemetry: Telemetry) -> None:

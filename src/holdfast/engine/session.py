@@ -10,95 +10,36 @@ starts: such inputs wait in a queue until the earlier effects have been performe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol, assert_never
+from typing import assert_never
 
 import msgspec
 
+from holdfast.authoring.script.context import StepScope
 from holdfast.core import events as e
 from holdfast.core.program import Program
 from holdfast.core.run import Run
 from holdfast.engine import report
-from holdfast.engine.bodies import Attempt, Bodies, Body
+from holdfast.engine.bodies import Body
 from holdfast.engine.child_pace import Pace
-from holdfast.engine.committer import Committer
-from holdfast.engine.surroundings import WorkerSurroundings
+from holdfast.engine.home import Home
 from holdfast.engine.together import Together
-from holdfast.engine.wheel import Alarm, Due, Wheel
-from holdfast.ports.clock import Clock
+from holdfast.engine.wheel import Alarm
 from holdfast.ports.facts import StepCompleted, StepStarted
 from holdfast.ports.journal import Commit, Committed, Unread, Verdict
 from holdfast.ports.limits import PlaceAnswer
-from holdfast.ports.telemetry import Telemetry
 from holdfast.ports.transactions import OpenTransaction
 from holdfast.turn import effects as f
 from holdfast.turn import inputs as i
-from holdfast.turn.draft import Draft
 from holdfast.turn.machine import Machine
 from holdfast.turn.outcome import Outcome, Succeeded
-from holdfast.turn.rules import Rules
 from holdfast.turn.states import State
 
-
-class Home(Protocol):
-    """What a session needs from its engine."""
-
-    worker_id: str
-    rules: Rules
-    clock: Clock
-    wheel: Wheel
-    bodies: Bodies
-    committer: Committer
-    surroundings: WorkerSurroundings
-    telemetry: Telemetry
-    on_end: Callable[[e.ChildEnded], None]
-    resting: int  # sessions that need no slot
-
-    def fetch_inbox(self, session: Session, /) -> None:
-        """Reads its inbox; `messages` follows."""
-        ...
-
-    def freed(self) -> None:
-        """A slot is free."""
-        ...
-
-    def release(self, session: Session, until: datetime | None, inbox_seen: int, /) -> None:
-        """Releases the run; `released` follows."""
-        ...
-
-    def give_back(self, session: Session, until: datetime, inbox_seen: int, /) -> None:
-        """Releases the run without an answer."""
-        ...
-
-    def move_places(self, session: Session, effect: f.MovePlaces, /) -> None:
-        """Sends changes of places to the store; `places` follows if some were asked for."""
-        ...
-
-    def reload(self, session: Session, kept: Sequence[e.AnyEvent], /) -> None:
-        """Reads the journal again; `open` or `unreadable` follows."""
-        ...
-
-    def settle(self, work: Coroutine[Any, Any, None], /) -> None:
-        """Runs the commit of a transaction, for which a closing engine waits."""
-        ...
-
-    def doubt(self) -> None:
-        """The store may list runs as ours that are unknown here."""
-        ...
-
-    def turned(self, session: Session, draft: Draft, /) -> None:
-        """A turn is durable."""
-        ...
-
-    def begin_anew(self, session: Session, start: e.Continued, blobs: Mapping[str, bytes], /) -> Program | None:
-        """The program of the pass after `continue_as`, from memory if possible."""
-        ...
-
-    def left(self, session: Session, *, is_warm: bool, is_over: bool) -> None:
-        """The run is no longer held by the session."""
-        ...
+AT_ONCE = 16
+"""Maximum bodies that one input may begin at once, one after the other. Each is followed by a commit on this thread, so
+a run of bodies that never wait would otherwise keep the event loop for itself."""
 
 
 class Session:
@@ -114,7 +55,7 @@ class Session:
         self._settled: asyncio.Event | None = None  # while a claim waits for the store's answer
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
-        self._limits: dict[str, Due] = {}
+        self._at_once = 0  # bodies begun at once for this input
         self._began: dict[str, datetime] = {}  # when bodies were started, if that is listened to
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
@@ -202,7 +143,7 @@ class Session:
         if self._is_performing:
             self._given += (given,)
             return
-        self._is_performing = True
+        self._is_performing, self._at_once = True, 0
         try:
             self._perform(self.machine.take(given))
             while self._given:
@@ -226,12 +167,17 @@ class Session:
         for effect in effects:
             match effect:
                 case f.Submit():
-                    self._submit(effect)
+                    if effect.where is f.GROUP:  # most
+                        home.committer.submit(effect.commit, self._answered)
+                    else:
+                        self._submit_apart(effect)
                 case f.Start():
                     self._start(effect)
                 case f.Turned():
-                    report.turned(self, effect.draft, effect.park, is_leaving=effect.is_leaving, unread=effect.unread)
-                    home.turned(self, effect.draft)
+                    if effect.is_told:
+                        report.turned(self, effect)
+                    if home.suspects.trials:  # mostly none
+                        home.suspects.turned(self, effect.draft)
                 case f.StepEnded():
                     if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
                         report.step_ended(self, effect, self._began.pop(effect.key, None), self.home.clock.now())
@@ -270,14 +216,11 @@ class Session:
                     assert_never(effect)
         effects.clear()  # the machine keeps the list, but not the draft
 
-    def _submit(self, effect: f.Submit) -> None:
-        match effect.where:
-            case f.Group():  # most
-                self.home.committer.submit(effect.commit, self._answered)
-            case f.Birth():
-                self.unsent = effect.commit
-            case f.Within(key):
-                self.home.settle(self._settle(key, effect.commit))
+    def _submit_apart(self, effect: f.Submit) -> None:
+        if isinstance(effect.where, f.Within):
+            self.home.settle(self._settle(effect.where.key, effect.commit))
+        else:
+            self.unsent = effect.commit
 
     def _answered(self, verdict: Verdict) -> None:
         self.take(i.Verdict(self.home.clock.now(), verdict))
@@ -323,40 +266,52 @@ class Session:
     def _start(self, effect: f.Start) -> None:
         run, command = self.machine.run, effect.command
         assert run.created_at is not None
-        progress = None if effect.progress == b"null" else msgspec.json.decode(effect.progress)
-        identity = run.id if run.origin == 1 else run.identity
-        attempt = Attempt(
-            *(run.id, run.workflow, run.version, run.created_at, command, effect.attempt, progress, identity),
-            *(self.machine.no, self.machine.epoch, dict(run.attributes) if run.attributes else {}),
+        scope = StepScope(
+            run=run.id,
+            workflow=run.workflow,
+            version=run.version,
+            key=command.key,
+            step=command.spec.name,
+            attempt=effect.attempt,
+            identity=run.id if run.origin == 1 else run.identity,
+            created_at=run.created_at,
+            surroundings=self.home.surroundings,
+            progress=None if effect.progress == b"null" else msgspec.json.decode(effect.progress),
+            advice=command.spec.advice,
+            no=self.machine.no,
+            epoch=self.machine.epoch,
+            attributes=dict(run.attributes) if run.attributes else {},
         )
         if StepStarted in self.home.telemetry.wanted:
             self._began[command.key] = self.home.clock.now()
             report.step_started(self, command.key, command.spec.name, effect.attempt)
-        body = self._bodies[command.key] = self.home.bodies.start(attempt, self._reported)
+        body = self._bodies[command.key] = Body(command, scope, self._reported, self.home.bodies)
         if effect.expires_at is not None:
 
             def expire() -> None:
                 if self._bodies.get(command.key) is body:
                     body.expire(f"timed out after {command.timeout}")
 
-            self._limits[command.key] = self.home.wheel.at(effect.expires_at, expire)
+            body.limit = self.home.wheel.at(effect.expires_at, expire)
+        may_begin_now = effect.is_only and self._at_once < AT_ONCE and not self._given
+        self._at_once += may_begin_now
+        self.home.bodies.start(body, at_once=may_begin_now)
 
     def _reported(self, body: Body, outcome: Outcome) -> None:
         """Takes the single outcome of a body."""
-        key = body.attempt.command.key
+        key = body.scope.key
         transaction = outcome.transaction if isinstance(outcome, Succeeded) else None
         if self._bodies.get(key) is not body:
             if transaction is not None:
                 with suppress(Exception):
                     transaction.give_up()
             return
-        outlet = body.scope.outlet if body.scope is not None else None
+        outlet = body.scope.outlet
         if outlet is not None and (outlet.unsent or not outlet.is_over):  # its outcome comes after all that it sent
             self.home.surroundings.outlets.finish(outlet, lambda: self._reported(body, outcome))
             return
         if transaction is not None and isinstance(outcome, Succeeded):
             self._taken_out(key)
-            self.home.surroundings.take_progress(self.machine.run.id, key)
             self._transactions[key] = transaction
             self.take(i.Held(self.home.clock.now(), key, outcome.value))
         elif len(self._bodies) > 1 or self._ended:
@@ -367,14 +322,13 @@ class Session:
             self._land(body, outcome)
 
     def _land_together(self, ended: Sequence[tuple[Body, Outcome]]) -> None:
-        ours = [each for each in ended if self._bodies.get(each[0].attempt.command.key) is each[0]]
+        ours = [each for each in ended if self._bodies.get(each[0].scope.key) is each[0]]
         for number, (body, outcome) in enumerate(ours, 1):
             self._land(body, outcome, is_last=number == len(ours))
 
     def _land(self, body: Body, outcome: Outcome, *, is_last: bool = True) -> None:
-        key, outlet = body.attempt.command.key, body.scope.outlet if body.scope is not None else None
-        self._taken_out(key)
-        progress = self.home.surroundings.take_progress(self.machine.run.id, key)
+        key, outlet = body.scope.key, body.scope.outlet
+        progress = self._taken_out(key)
         stopped, sent = body.stop_reason if body.is_stopping else None, () if outlet is None else outlet.sent
         self.take(i.Landed(self.home.clock.now(), key, outcome, progress, stopped, sent, is_last))
 
@@ -387,14 +341,15 @@ class Session:
 
     def _forget(self, key: str, why: str) -> None:
         """Forgets a body with its progress: another attempt may be noting progress by now."""
-        body = self._taken_out(key)
+        body = self._bodies[key]
+        self._taken_out(key)
         body.leave(why)
-        if body.scope is not None and body.scope.outlet is not None:
+        if body.scope.outlet is not None:
             self.home.surroundings.outlets.lose(body.scope.outlet)
-        self.home.surroundings.take_progress(self.run.id, key)
 
-    def _taken_out(self, key: str) -> Body:
-        body = self._bodies.pop(key)
-        if key in self._limits:
-            self.home.wheel.take_back(self._limits.pop(key))
-        return body
+    def _taken_out(self, key: str) -> bytes | None:
+        """Takes a body out, with its time limit. Returns its last progress, which nothing else removes."""
+        body, surroundings = self._bodies.pop(key), self.home.surroundings
+        if body.limit is not None:
+            self.home.wheel.take_back(body.limit)
+        return surroundings.take_progress(self.machine.run.id, key) if surroundings.notes else None

@@ -29,7 +29,7 @@ class WorkerSurroundings:
         self._store = store
         self.outlets: Outlets = Outlets(store, telemetry)
         self._resources = OpenResources(replaced)
-        self._progress: dict[tuple[str, str], bytes] = {}
+        self.notes: dict[tuple[str, str], bytes] = {}  # the noted progress of steps, by run and key
         self._loop: asyncio.AbstractEventLoop | None = None
         self._making = threading.Lock()
 
@@ -82,15 +82,15 @@ class WorkerSurroundings:
 
     def heartbeat(self, run: str, key: str, progress: bytes) -> None:
         """Notes the progress of a step, sent with the worker's next heartbeat."""
-        self._progress[run, key] = progress
+        self.notes[run, key] = progress
 
     def noted(self, run: str, key: str) -> bytes | None:
         """The noted progress of a step."""
-        return self._progress.get((run, key))
+        return self.notes.get((run, key))
 
     def take_progress(self, run: str, key: str) -> bytes | None:
         """The progress of a step when its attempt ended."""
-        return self._progress.pop((run, key), None)
+        return self.notes.pop((run, key), None)
 
     def send_part(self, scope: StepScope, name: str, data: bytes) -> None:
         """Buffers a part. The outlet of an attempt is made with its first part."""
@@ -110,9 +110,9 @@ class WorkerSurroundings:
 
     def progress(self) -> str:
         """All noted progress, in the form of a worker's row."""
-        if not self._progress:
+        if not self.notes:
             return ""
-        noted = [[run, key, msgspec.Raw(value)] for (run, key), value in list(self._progress.items())]
+        noted = [[run, key, msgspec.Raw(value)] for (run, key), value in list(self.notes.items())]
         return msgspec.json.encode(noted).decode()
 
 

@@ -53,12 +53,14 @@ class Submit(Asked, frozen=True):
 
 
 class Start(Asked, frozen=True):
-    """Begin a body whose row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`."""
+    """Begin a body whose row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`. `is_only`: it is
+    async, and no other body of the run is in flight, so it may land while it begins."""
 
     command: RunStep
     attempt: int
     progress: bytes
     expires_at: datetime | None
+    is_only: bool = False
 
 
 class Stop(Asked, frozen=True):
@@ -149,6 +151,10 @@ class Close(Asked, frozen=True):
 # -- facts: nothing is to be done, but a listener may want to know -----------------------------------------------------
 
 
+FIRST_TURN = 2
+"""Row 1 is the start of the run."""
+
+
 class Ended(Asked, frozen=True):
     """The run has ended, durably."""
 
@@ -156,12 +162,13 @@ class Ended(Asked, frozen=True):
 
 
 class Turned(Asked, frozen=True):
-    """A turn is durable. It had not seen `unread` messages."""
+    """A turn is durable. It had not seen `unread` messages. `is_told`: it may have something to tell, unlike most."""
 
     draft: Draft
     park: Park | None
     is_leaving: bool
     unread: int
+    is_told: bool = True
 
 
 class StepEnded(Asked, frozen=True):

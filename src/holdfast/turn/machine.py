@@ -281,7 +281,8 @@ class Machine(Writer):
 
     def _durable(self, draft: Draft, park: Park | None, said: Committed, at: datetime) -> None:
         is_leaving = self._intent is PAUSE or self._intent is LEAVE
-        self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen))
+        is_told = park is not None or not self.program.is_plain or self.run.ordinal == f.FIRST_TURN
+        self._effects.append(f.Turned(draft, park, is_leaving, said.inbox_last - self.seen, is_told))
         if self._pieces is not None:
             self._pieces.learn(draft)
         if self._lines is not None:
@@ -323,10 +324,11 @@ class Machine(Writer):
         self._forget_bodies("the run has ended" if draft.is_terminal else "the run continues without it")
 
     def _start_all(self, at: datetime) -> None:
-        unstarted, self._unstarted = self._unstarted, []
+        unstarted, self._unstarted, is_only = self._unstarted, [], len(self._unstarted) == 1
         for key in unstarted:
             command = self._commands.get(key)
-            if command is not None and (start := self._flight.start(self.run, command, at)) is not None:
+            start = None if command is None else self._flight.start(self.run, command, at, is_only=is_only)
+            if start is not None:
                 self._effects.append(start)
 
     def _abandon(self, key: str) -> None:

@@ -89,7 +89,8 @@ class Writer:
             if flight.flying and self._rules.is_exclusive and flight.has_writer:
                 self.state = FLYING  # a turn would wait for the body, and the body's outcome for the turn
                 return
-            self._gather(at)
+            if run.retries or run.deadline is not None or self._lines is not None or not self.program.is_plain:
+                self._gather(at)
             has_begun = self._lines is not None and bool(self._lines.granted) and self._intent is STAY
             if not self._inputs and not is_needed and not flight.held and not has_begun:
                 is_due = self._pause is not None or (self._intent is not STAY and bool(self._unstarted))

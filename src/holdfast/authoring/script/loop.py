@@ -96,9 +96,27 @@ class DurableLoop(Enterable):
 
     def run_ready(self) -> None:
         """Runs callbacks until none is ready. Raises `NeverWaits` when the activation's budget is used up."""
-        if self._ready:
-            self._budget_left = self._run(self._budget_left)
-        if self._ready:
+        ready, left = self._ready, self._budget_left
+        popleft = ready.popleft
+        handle: Any = None
+        while ready and left > 0:
+            left -= 1
+            handle = popleft()
+            if handle._cancelled:
+                continue
+            try:
+                handle._context.run(handle._callback, *handle._args)
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:  # noqa: BLE001  a callback's error is the run's, SystemExit included
+                if self._exception_handler is None or self.unwinding or isinstance(error, SystemExit):
+                    self._broke(error)
+                else:
+                    message = f"Exception in callback {handle._callback!r:.200}"
+                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
+        handle = None  # an error keeps the frames below it: this one would keep the task, and that the error
+        self._budget_left = left
+        if ready and not self.unwinding:
             raise NeverWaits(self._never_waits())
 
     @property
@@ -143,8 +161,9 @@ class DurableLoop(Enterable):
 
         def run_a_round() -> None:
             nonlocal allowed
-            limit = min(allowed, 1_000 + 10 * len(self._tasks))
-            allowed -= limit - self._run(limit)
+            self._budget_left = limit = min(allowed, 1_000 + 10 * len(self._tasks))
+            self.run_ready()
+            allowed -= limit - self._budget_left
 
         try:
             with self:
@@ -184,29 +203,6 @@ class DurableLoop(Enterable):
             if not _close.end_tasks(self.unfinished_tasks, run_a_round, make_exc):
                 return False
         return not _close.open_generators(self._generators or ())
-
-    def _run(self, limit: int) -> int:
-        """Runs at most `limit` callbacks. Returns how much of the limit is left."""
-        ready = self._ready
-        popleft = ready.popleft
-        handle: Any = None
-        while ready and limit > 0:
-            limit -= 1
-            handle = popleft()
-            if handle._cancelled:
-                continue
-            try:
-                handle._context.run(handle._callback, *handle._args)
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:  # noqa: BLE001  a callback's error is the run's, SystemExit included
-                if self._exception_handler is None or self.unwinding or isinstance(error, SystemExit):
-                    self._broke(error)
-                else:
-                    message = f"Exception in callback {handle._callback!r:.200}"
-                    self.call_exception_handler({"message": message, "exception": error, "handle": handle})
-        handle = None  # an error keeps the frames below it: this one would keep the task, and that the error
-        return limit
 
     def _never_waits(self) -> str:
         task = next((task for task in map(_tasks.task_of, self._ready) if task is not None), None)

@@ -40,4 +40,4 @@ def authors_place() -> Place | None:
     return None
 
 
-_LOOP_RUNS: CodeType = vars(DurableLoop)["_run"].__code__
+_LOOP_RUNS: CodeType = vars(DurableLoop)["run_ready"].__code__

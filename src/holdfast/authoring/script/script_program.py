@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import contextvars
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, cast
@@ -237,7 +238,13 @@ class ScriptProgram(Exchange):
         _begun.add(self)
         # A context of its own: what the worker keeps in context variables is not the run's.
         context = contextvars.Context()
-        body = self.spec.function(*args, **kwargs) if self.spec.is_async else self._in_thread(args, kwargs)
+        function, code = self.spec.function, getattr(self.spec.function, "__code__", None)
+        if not self.spec.is_async:
+            body = self._in_thread(args, kwargs)
+        elif code is not None and code.co_flags & inspect.CO_COROUTINE:
+            body = function(*args, **kwargs)
+        else:
+            body = _called(function, args, kwargs)
         self._main = self.loop.create_task(body, name=self.spec.name, context=context)
         self._run()
 
@@ -328,6 +335,12 @@ class ScriptProgram(Exchange):
         self.children.cancel(event)
         if not self.past_deadline:  # else the clean-up has begun, and is not interrupted again
             cast("asyncio.Task[Any]", self._main).cancel(event.reason or "the run was cancelled")
+
+
+async def _called(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A callable that is marked as a coroutine function may raise when it is called: the run's error, not the
+    turn's."""
+    return await function(*args, **kwargs)
 
 
 def _has_returned(task: asyncio.Task[Any]) -> bool:

@@ -22,7 +22,7 @@ from holdfast.core.messages import encode_event
 from holdfast.core.passes import Beginning
 from holdfast.core.program import Program
 from holdfast.core.specs import Settings, StepSpec, WorkflowSpec
-from holdfast.engine.bodies import Attempt, Bodies, Body
+from holdfast.engine.bodies import Bodies, Body
 from holdfast.engine.hooks import Hooks
 from holdfast.errors import HoldfastError, StoreUnavailable
 from holdfast.ports.inbox import Message
@@ -219,7 +219,7 @@ class _StagedBodies(Bodies):
     """Bodies whose beginning and end are points of the sweep."""
 
     def __init__(self, worker: Worker, actor: Actor) -> None:
-        super().__init__(worker.surroundings, 8, Hooks((), worker.telemetry))
+        super().__init__(8, Hooks((), worker.telemetry))
         self._actor = actor
         self._stage = actor.stage
 
@@ -230,20 +230,20 @@ class _StagedBodies(Bodies):
             found = replace(found, function=_observed(found, self._stage))
         return joined(spec, found, self._stage.outside) if spec.tx else found
 
-    def start(self, attempt: Attempt, report: Callable[[Body, Outcome], None]) -> Body:
+    def start(self, body: Body, *, at_once: bool = False) -> None:
         """Starts it, unless the worker is killed before."""
-        stage, command = self._stage, attempt.command
-        place = body_place(attempt.run, stage.root, command.key, attempt.number)
-        name = command.spec.name
+        stage, run, key = self._stage, body.scope.run, body.scope.key
+        place = body_place(run, stage.root, key, body.scope.attempt)
+        name, report = body.scope.step, body.report
         stage.kill_if("before", place, name)
         stage.executions.append(
             Execution(
-                attempt.run,
-                command.key,
+                run,
+                key,
                 name,
-                attempt.number,
-                command.spec.once,
-                (attempt.run, command.key) in stage.settled,
+                body.scope.attempt,
+                body.command.spec.once,
+                (run, key) in stage.settled,
             )
         )
 
@@ -255,16 +255,17 @@ class _StagedBodies(Bodies):
                 return
             stage.kill_if("after", place, name)
             if stage.meets("lease lost in", place, name):
-                _steal(stage.store, attempt.run)
+                _steal(stage.store, run)
             if stage.meets("two workers in", place, name):
                 _outside_of_the_loop(stage.go_on)
             if len(self) > 1 and stage.meets("late", place, name):
                 _later(HOPS, lambda: report(body, outcome))
                 return
-            stage.landed.add(attempt.run)
+            stage.landed.add(run)
             report(body, outcome)
 
-        return super().start(attempt, landed)
+        body.report = landed
+        super().start(body, at_once=at_once)
 
 
 def _observed(spec: StepSpec, stage: Stage) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdfast.authoring.script.channels import RunVar, Signal
 from holdfast.authoring.script.children import start
@@ -175,3 +176,20 @@ def test_not_allowed_here_names_the_place_for_to_thread_of_plain_functions() -> 
 
     assert re.search("wrap it in a step", PureRun(flow()).finish().failure.message)
     assert issubclass(NotAllowedHere, UsageError)
+
+
+def test_a_body_that_raises_when_it_is_called_fails_its_run() -> None:
+    """Promise: a callable that is only marked as a coroutine function may raise before there is a coroutine: the error
+    is the run's outcome, as if it had been raised in the body."""
+
+    @workflow
+    async def plain(n: int) -> int:
+        return n
+
+    def guarded(n: int) -> Any:
+        raise ValueError(f"{n} is not allowed")
+
+    call = plain(3)
+    call.spec = replace(call.spec, function=guarded)
+    run = PureRun(call).finish()
+    assert (run.failure.type, run.failure.message) == ("ValueError", "3 is not allowed")
