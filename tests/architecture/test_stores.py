@@ -81,6 +81,7 @@ ONE_ONLY = {
         "readers": "read-only connections; PostgreSQL reads over links",
         "stream_tables": "the text of a migration; PostgreSQL's are files",
         "suspect_statements": "SQL of suspects; PostgreSQL's is in its schema",
+        "turn_statements": "SQL of turns; PostgreSQL's is in its schema, and in `statements`",
         "unique_statements": "SQL of unique values; PostgreSQL's is in its schema",
         "writer": "the one writer of this process; PostgreSQL has lanes",
     },

@@ -40,9 +40,12 @@ async def test_a_worker_that_comes_back_recalls_what_was_put_off_meanwhile(still
     """Promise: while the only worker that holds a definition was taken for dead, its due run was put off; when that
     worker beats again, it does not wait for the run to be due once more."""
     app = still.app(naps)
-    async with still.worker(app, ttl=TTL) as holder:
+    async with still.worker(app, ttl=TTL, poll="400s") as holder:  # it does not look before the other
         run = await app.start(naps())
         await still.until_parked(run)
+        await still.nudge()
+        await still.until(lambda: not holder.work_hinted.is_set())
+        await beat(still, holder)  # a write: its look at what is due is over
         still.clock.advance(3601)
         async with still.worker(still.app(unrelated)) as other:
             other.work_hinted.set()

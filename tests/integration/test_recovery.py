@@ -448,9 +448,12 @@ async def test_two_live_workers_of_one_id_are_safe_and_reported(world: World, ca
     """Promise: the later one takes the runs of the earlier, which finds out and says who has its id."""
     stage = Stage()
     first, second = world.app(stage.work), world.app(stage.work)
-    async with world.worker(first, id="w1", ttl="6s") as stale:  # on a busy machine a shorter lease may run out
+    # On a busy machine a shorter lease may run out.
+    async with world.worker(first, id="w1", ttl="6s", poll="2s") as stale:
         run = await first.start(stage.work())
         await world.until(lambda: len(stage.begun()) == 1)
+        await world.nudge()
+        await world.until(lambda: not stale.work_hinted.is_set())  # it has looked, and looks again in two seconds
         async with world.worker(second, id="w1", ttl="6s") as later:
             await world.until(lambda: "another live worker has this id" in caplog.text)
             assert f"process {later.row.pid} on {later.row.host}" in caplog.text

@@ -135,7 +135,7 @@ async def test_an_answer_comes_once_by_its_id(world: World) -> None:
         assert await run.update(reassign, by("bob"), id="q1") == "BOB"
         with pytest.raises(RunFinished):
             await run.update(reassign, by("bob"), id="q2")
-        with pytest.raises(Conflict, match="another message"):
+        with pytest.raises(Conflict, match="was used for signal go"):
             await run.update(reassign, by("bob"), id="s1")
 
 

@@ -82,11 +82,12 @@ class Body(msgspec.Struct, eq=False):
             return
         if not self.has_begun:  # cancelled before its first line it cannot report by itself
             self.task.add_done_callback(self._never_began)
+        self._bodies.ending.add(self)
         self.task.cancel()
 
     def _never_began(self, task: asyncio.Task[None]) -> None:
         if not self.has_begun:
-            self._bodies.running.discard(self)
+            self._bodies.ended(self)
             self.report(self, _stopped(self))
 
 
@@ -98,6 +99,8 @@ class Bodies:
         self._has_hooks = bool(hooks)
         self.threads: Threads = Threads(threads, "holdfast-step", hooks.idle)
         self.running: set[Body] = set()
+        self.ending: set[Body] = set()
+        """Of these, the ones that were cancelled: their code ends in the next passes of the event loop."""
         self._context: contextvars.Context | None = None  # the worker's, of which each body gets a copy
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
@@ -116,15 +119,22 @@ class Bodies:
 
     def start(self, body: Body, *, at_once: bool = False) -> None:
         """Starts the body. `at_once`: it runs here and now to the first thing that it waits for, and may have reported
-        when this returns; otherwise it begins in the next pass of the event loop."""
+        when this returns; otherwise it begins in the next pass of the event loop. While a cancelled body ends, none
+        begins before it: it may be the one that this body follows."""
         self.running.add(body)
         if self._context is None:
             self._context = contextvars.copy_context()
         work, name, context = self._run(body), body.scope.key, self._context.copy()
-        if at_once:
+        if at_once and not self.ending:
             body.task = eager_task(work, name, context)
         else:
             body.task = asyncio.get_running_loop().create_task(work, name=name, context=context)
+
+    def ended(self, body: Body) -> None:
+        """The body's code has ended, or never begins."""
+        self.running.discard(body)
+        if body.is_stopping:
+            self.ending.discard(body)
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """The function that runs for a step."""
@@ -150,7 +160,7 @@ class Bodies:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
             outcome = classify(error, spec, command.retry)
-        self.running.discard(body)
+        self.ended(body)
         body.report(body, outcome)
         del outcome  # it may hold the error, whose traceback holds this frame
 

@@ -359,8 +359,7 @@ class World:
             assert rows[-1].epoch <= row.epoch
             assert not seen & {each.seq for each in rows}
             seen |= {each.seq for each in rows}
-            assert _projected(row) == project(run)
-            assert (row.updated_at, row.ended_at) == (run.updated_at, run.ended_at)
+            assert (_projected(row), row.updated_at, row.ended_at) == (project(run), run.updated_at, run.ended_at)
             assert _fixed(row) == _fixed(run)
             shown = {name: (value, blob) for name, value, blob in exposures}
             assert shown == {each.name: (bytes(each.value), each.blob) for each in run.exposed.values()}
