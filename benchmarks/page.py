@@ -80,8 +80,8 @@ NOTES: dict[str, str] = {
         "The time is Python's: hundreds of runs share each commit, so the disk is idle. What was done: run, "
         "lease and first turn in one transaction; ends told in memory instead of read back; one wake-up of the "
         "event loop for all answers of a transaction; values that the collector need not see; ended runs that are "
-        "free without it; a start without a task of its own; a body that waits for nothing ends as it begins, without "
-        "a pass of the event loop; an end that returns nothing, since SQLite makes a table for what an update returns. "
+        "free without it; a start without a task of its own; an end that returns nothing, since SQLite makes a table "
+        "for what an update returns. "
         "Between a sixth and a quarter is the collector's, since all the runs are in memory at once. "
         "What is left is spread thinly over "
         "asyncio, the program's own loop, the fold and the codec, as the profile shows. A sync workflow begins a "
@@ -95,7 +95,8 @@ NOTES: dict[str, str] = {
     "W3": (
         "As in W1, Python takes the time: a step is one fenced update, which returns nothing, and one row, and "
         "hundreds share a commit. Arguments and results are encoded and decoded so that a live run sees what a replay "
-        "would see, and every body is a task of asyncio, begun at once."
+        "would see, and every body is a task of asyncio. To begin it at once, without a pass of the "
+        "event loop, was tried: fewer instructions, and an eighth more time."
     ),
     "W4": (
         "Two commits, one after the other, are the floor: made and begun, then ended. They are written "

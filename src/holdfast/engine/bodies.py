@@ -20,7 +20,6 @@ from holdfast.core.commands import RunStep
 from holdfast.core.failure import Failure
 from holdfast.core.specs import StepSpec
 from holdfast.core.step import STOPPED
-from holdfast.engine.eager_task import eager_task
 from holdfast.engine.hooks import Hooks
 from holdfast.engine.processes import run_in_process
 from holdfast.engine.threads import Threads
@@ -82,12 +81,11 @@ class Body(msgspec.Struct, eq=False):
             return
         if not self.has_begun:  # cancelled before its first line it cannot report by itself
             self.task.add_done_callback(self._never_began)
-        self._bodies.ending.add(self)
         self.task.cancel()
 
     def _never_began(self, task: asyncio.Task[None]) -> None:
         if not self.has_begun:
-            self._bodies.ended(self)
+            self._bodies.running.discard(self)
             self.report(self, _stopped(self))
 
 
@@ -99,8 +97,6 @@ class Bodies:
         self._has_hooks = bool(hooks)
         self.threads: Threads = Threads(threads, "holdfast-step", hooks.idle)
         self.running: set[Body] = set()
-        self.ending: set[Body] = set()
-        """Of these, the ones that were cancelled: their code ends in the next passes of the event loop."""
         self._context: contextvars.Context | None = None  # the worker's, of which each body gets a copy
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
@@ -117,24 +113,13 @@ class Bodies:
         bodies = [body for body in list(self._in_threads) if body.task is not None and body.task.done()]
         return tuple(sorted((body.scope.run, body.scope.key) for body in bodies))
 
-    def start(self, body: Body, *, at_once: bool = False) -> None:
-        """Starts the body. `at_once`: it runs here and now to the first thing that it waits for, and may have reported
-        when this returns; otherwise it begins in the next pass of the event loop. While a cancelled body ends, none
-        begins before it: it may be the one that this body follows."""
+    def start(self, body: Body) -> None:
+        """Starts the body. It begins in the next pass of the event loop."""
         self.running.add(body)
         if self._context is None:
             self._context = contextvars.copy_context()
-        work, name, context = self._run(body), body.scope.key, self._context.copy()
-        if at_once and not self.ending:
-            body.task = eager_task(work, name, context)
-        else:
-            body.task = asyncio.get_running_loop().create_task(work, name=name, context=context)
-
-    def ended(self, body: Body) -> None:
-        """The body's code has ended, or never begins."""
-        self.running.discard(body)
-        if body.is_stopping:
-            self.ending.discard(body)
+        loop, context = asyncio.get_running_loop(), self._context.copy()
+        body.task = loop.create_task(self._run(body), name=body.scope.key, context=context)
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """The function that runs for a step."""
@@ -160,7 +145,7 @@ class Bodies:
             outcome = _stopped(body)
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
             outcome = classify(error, spec, command.retry)
-        self.ended(body)
+        self.running.discard(body)
         body.report(body, outcome)
         del outcome  # it may hold the error, whose traceback holds this frame
 

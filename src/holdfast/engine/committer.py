@@ -37,12 +37,11 @@ class Committer:
         self._is_alone = is_alone
         self._queue: list[Turn] = []
         self._task: asyncio.Task[None] | None = None
-        self._is_sending = False  # a transaction is under way
         self._aside: set[asyncio.Task[None]] = set()
 
     def submit(self, commit: Commit, answer: Callable[[Verdict], None]) -> None:
         """Queues a turn; `answer` is called with its verdict, at once if no other run could share the transaction."""
-        if not self._is_sending and not self._queue and self._is_alone():
+        if self._task is None and self._is_alone():
             verdict = self._commit_now(commit)
             if verdict is not None:
                 answer(verdict)
@@ -66,15 +65,10 @@ class Committer:
     async def _drain(self) -> None:
         try:
             while self._queue:
-                batch = self._next_batch()
-                self._is_sending = True
-                answers = await self._answers([commit for commit, _ in batch])
-                self._is_sending = False
-                for turn in self._told(batch, answers):
+                for turn in await self._send(self._next_batch()):
                     self._put_aside(turn)
-                await asyncio.sleep(0)  # a store may answer without waiting, and bodies end while their turns are told
         finally:
-            self._task, self._is_sending = None, False
+            self._task = None
 
     def _next_batch(self) -> list[Turn]:
         """The next turns to commit together: one per run. A worker that claimed a run twice while the store did not
@@ -100,11 +94,12 @@ class Committer:
         while refused:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-            refused = self._told(refused, await self._answers([commit for commit, _ in refused]))
+            refused = await self._send(refused)
 
-    def _told(self, batch: Sequence[Turn], answers: Sequence[Answer]) -> Sequence[Turn]:
-        """Reports each verdict. Returns the turns that the store did not accept although it answers."""
+    async def _send(self, batch: Sequence[Turn]) -> Sequence[Turn]:
+        """Commits turns and reports each verdict. Returns those that the store did not accept although it answers."""
         refused: list[Turn] = []
+        answers = await self._answers([commit for commit, _ in batch])
         for turn, verdict in zip(batch, answers, strict=True):
             if isinstance(verdict, Refused):
                 self._report(turn[0], verdict.error)

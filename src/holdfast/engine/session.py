@@ -37,10 +37,6 @@ from holdfast.turn.machine import Machine
 from holdfast.turn.outcome import Outcome, Succeeded
 from holdfast.turn.states import State
 
-AT_ONCE = 16
-"""Maximum bodies that one input may begin at once, one after the other. Each is followed by a commit on this thread, so
-a run of bodies that never wait would otherwise keep the event loop for itself."""
-
 
 class Session:
     """See the module."""
@@ -55,7 +51,6 @@ class Session:
         self._settled: asyncio.Event | None = None  # while a claim waits for the store's answer
         self._bodies: dict[str, Body] = {}
         self._ended: Together[tuple[Body, Outcome]] | None = None  # of a run with several bodies at a time
-        self._at_once = 0  # bodies begun at once for this input
         self._began: dict[str, datetime] = {}  # when bodies were started, if that is listened to
         self._transactions: dict[str, OpenTransaction] = {}  # of bodies that have returned, by key
         self._alarm: Alarm | None = None
@@ -143,7 +138,7 @@ class Session:
         if self._is_performing:
             self._given += (given,)
             return
-        self._is_performing, self._at_once = True, 0
+        self._is_performing = True
         try:
             self._perform(self.machine.take(given))
             while self._given:
@@ -293,9 +288,7 @@ class Session:
                     body.expire(f"timed out after {command.timeout}")
 
             body.limit = self.home.wheel.at(effect.expires_at, expire)
-        may_begin_now = effect.is_only and self._at_once < AT_ONCE and not self._given
-        self._at_once += may_begin_now
-        self.home.bodies.start(body, at_once=may_begin_now)
+        self.home.bodies.start(body)
 
     def _reported(self, body: Body, outcome: Outcome) -> None:
         """Takes the single outcome of a body."""

@@ -53,14 +53,12 @@ class Submit(Asked, frozen=True):
 
 
 class Start(Asked, frozen=True):
-    """Begin a body whose row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`. `is_only`: it is
-    async, and no other body of the run is in flight, so it may land while it begins."""
+    """Begin a body whose row is durable. It lands (`Landed`, `Held`), and is stopped at `expires_at`."""
 
     command: RunStep
     attempt: int
     progress: bytes
     expires_at: datetime | None
-    is_only: bool = False
 
 
 class Stop(Asked, frozen=True):

@@ -61,15 +61,13 @@ class Flight(msgspec.Struct, eq=False, gc=False):
         """Whether a body has or waits for a transaction, and none is held."""
         return bool(self.flying) and not self.held and any(x.command.spec.tx for x in self.flying.values())
 
-    def start(self, run: Run, command: RunStep, at: datetime, *, is_only: bool) -> Start | None:
-        """Begins the body of a step whose attempt is recorded, unless it is no longer wanted. `is_only`: no other body
-        begins with it."""
+    def start(self, run: Run, command: RunStep, at: datetime) -> Start | None:
+        """Begins the body of a step whose attempt is recorded, unless it is no longer wanted."""
         step = run.steps.get(command.key)
         if step is None or step.is_abandoned or command.key in self.flying or command.key in self.held:
             return None
-        limit, spec = command.timeout, command.spec
-        is_only = is_only and not self.flying and spec.executor == "async" and not spec.tx
-        start = Start(command, step.attempt, step.progress, None if limit is None else later(at, limit), is_only)
+        limit = command.timeout
+        start = Start(command, step.attempt, step.progress, None if limit is None else later(at, limit))
         self.flying[command.key] = start
         return start
 

@@ -324,11 +324,10 @@ class Machine(Writer):
         self._forget_bodies("the run has ended" if draft.is_terminal else "the run continues without it")
 
     def _start_all(self, at: datetime) -> None:
-        unstarted, self._unstarted, is_only = self._unstarted, [], len(self._unstarted) == 1
+        unstarted, self._unstarted = self._unstarted, []
         for key in unstarted:
             command = self._commands.get(key)
-            start = None if command is None else self._flight.start(self.run, command, at, is_only=is_only)
-            if start is not None:
+            if command is not None and (start := self._flight.start(self.run, command, at)) is not None:
                 self._effects.append(start)
 
     def _abandon(self, key: str) -> None:

@@ -242,9 +242,6 @@ class SeededLoop(asyncio.AbstractEventLoop):
         self.tasks.append(task)  # nothing of a killed process may be collected, which would run its clean-up
         return task
 
-    def get_task_factory(self) -> Any:
-        return SeededLoop.create_task  # tasks begin where chance says, never in the middle of another
-
     def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = self.create_future()
         try:

@@ -271,18 +271,3 @@ def test_a_run_without_steps_is_read_again_without_a_second_claim() -> None:
     bench.said(REFUSALS["unread"])
     bench.reopened(SIGNAL)
     assert names(bench) == ["SignalReceived"]
-
-
-def test_only_a_body_that_is_alone_may_land_while_it_begins() -> None:
-    """Promise: outcomes of bodies that begin together come together."""
-    alone = Bench([run_step("a")], [run_step("b")])
-    alone.open()
-    alone.said()
-    assert alone.only(f.Start).is_only
-    together = Bench([run_step("a"), run_step("b")], [run_step("c")])
-    together.open()
-    together.said()
-    assert [start.is_only for start in together.all(f.Start)] == [False, False]
-    together.lands("a")
-    together.said()
-    assert not together.only(f.Start).is_only

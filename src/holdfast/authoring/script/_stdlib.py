@@ -55,11 +55,3 @@ ASYNCIO_FILES = str(asyncio.events.__file__).removesuffix("events.py")
 def waiter_of(task: asyncio.Task[Any]) -> Any:
     """What the task waits for: a future, another task, or None if it is running, ready or done."""
     return getattr(task, "_fut_waiter", None)
-
-
-def taken_step(loop: Loop, task: asyncio.Task[Any]) -> Any:
-    """The first step of a task that was just made, which the loop will not take now; None if it is not to be had."""
-    ready = getattr(loop, "_ready", None)
-    if not isinstance(loop, asyncio.BaseEventLoop) or not ready:
-        return None
-    return ready.pop() if getattr(ready[-1]._callback, "__self__", None) is task else None

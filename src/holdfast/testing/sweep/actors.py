@@ -230,7 +230,7 @@ class _StagedBodies(Bodies):
             found = replace(found, function=_observed(found, self._stage))
         return joined(spec, found, self._stage.outside) if spec.tx else found
 
-    def start(self, body: Body, *, at_once: bool = False) -> None:
+    def start(self, body: Body) -> None:
         """Starts it, unless the worker is killed before."""
         stage, run, key = self._stage, body.scope.run, body.scope.key
         place = body_place(run, stage.root, key, body.scope.attempt)
@@ -265,7 +265,7 @@ class _StagedBodies(Bodies):
             report(body, outcome)
 
         body.report = landed
-        super().start(body, at_once=at_once)
+        super().start(body)
 
 
 def _observed(spec: StepSpec, stage: Stage) -> Callable[..., Any]:
