@@ -34,7 +34,7 @@ def rounds(folder: Path, suite: str, seeds: int) -> tuple[Report, list[str]]:
     """The level on a suite of one file, with what it said."""
     path, said = folder / "test_tiny.py", list[str]()
     path.write_text(suite)
-    words = (str(path), "-p", "no:cacheprovider")
+    words = (str(path), "-p", "no:cacheprovider", f"--rootdir={folder}")
     return flakes(Effort(seeds=seeds, first=7, processes=0, for_pytest=words, say=said.append)), said
 
 
