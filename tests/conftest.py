@@ -26,10 +26,6 @@ from tests.support import examples
 
 SUITES = "tests/conformance/test_stores.py::Test"
 
-# gRPC starts its threads anew in each forked child, where a process with threads cannot enter a user namespace: after a
-# test of etcd no PostgreSQL server could be started as another user.
-os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
-
 
 def chosen_seed() -> int:
     """The seed of this run, put into the environment, where xdist's workers and processes that tests start find it."""

@@ -12,12 +12,17 @@ from tests.support.world import World, crash
 
 LEASE = "15s"
 approved = Signal[bool]("approved")
-packing = asyncio.Event()
+
+
+class Packing:
+    """Set when the step has begun. Each test has a loop and an event of its own."""
+
+    begun: asyncio.Event
 
 
 @step(retry=Retry.none)
 async def pack() -> None:
-    packing.set()
+    Packing.begun.set()
     if current().attempt == 1:
         await asyncio.Event().wait()
     raise ValueError("no boxes")
@@ -30,7 +35,7 @@ async def order() -> None:
 
 @pytest.fixture(autouse=True)
 def _unpacked() -> None:
-    packing.clear()
+    Packing.begun = asyncio.Event()
 
 
 async def cut_off(world: World) -> None:
@@ -38,7 +43,7 @@ async def cut_off(world: World) -> None:
     app = world.app(order)
     async with world.worker(app, id="w1", ttl=LEASE) as worker:
         await app.start(order(), id="r")
-        await asyncio.wait_for(packing.wait(), 60)
+        await asyncio.wait_for(Packing.begun.wait(), 60)
         assert (await (await app.get("r")).view()).waiting == "step pack"
         await crash(worker)
     world.clock.advance(60)

@@ -6,19 +6,19 @@ PostgreSQL refuses to run as root. Root therefore starts it in a user namespace,
 
 from __future__ import annotations
 
-import ctypes
+import functools
 import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from tests.support.guard import dies_with_us, free_port, guard, shifted_date, stop, wait_until
 
-CLONE_NEWUSER = 0x10000000
 NOBODY = 65534
+NAMESPACE = (sys.executable, "-I", "-S", str(Path(__file__).with_name("in_namespace.py")))
 SETTINGS = {
     "fsync": "off",
     "listen_addresses": "127.0.0.1",
@@ -41,26 +41,10 @@ def binaries() -> Path:
     return Path(found.origin).parent / "pginstall" / "bin"
 
 
+@functools.cache
 def can_change_number() -> bool:
     """Whether root may enter a user namespace here."""
-    child = os.fork()
-    if child == 0:
-        try:
-            change_number()
-        except OSError:
-            os._exit(1)
-        os._exit(0)
-    return os.waitpid(child, 0)[1] == 0
-
-
-def change_number() -> None:
-    """The same user under another number, in a namespace of its own."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWUSER) != 0:
-        raise OSError(ctypes.get_errno(), "no user namespaces here")
-    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-    Path("/proc/self/uid_map").write_text(f"{NOBODY} 0 1", encoding="ascii")
-    Path("/proc/self/gid_map").write_text(f"{NOBODY} 0 1", encoding="ascii")
+    return subprocess.run(NAMESPACE, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 class Server:
@@ -130,32 +114,19 @@ class Server:
 
     def _popen(self, command: list[str]) -> subprocess.Popen[bytes]:
         program, *arguments = command
-        is_root = os.geteuid() == 0
+        is_in_namespace = os.geteuid() == 0 and not self._is_nobody
         return subprocess.Popen(
-            [str(self._bin / program), *arguments],
+            [*(NAMESPACE if is_in_namespace else ()), str(self._bin / program), *arguments],
             cwd=self.folder,
             env={"PATH": os.defpath, "HOME": str(self.folder), "LC_ALL": "C", "TZ": "UTC", **shifted_date()},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
             stderr=subprocess.STDOUT if program == "initdb" else subprocess.DEVNULL,
-            preexec_fn=prepared(  # noqa: PLW1509 - this process has one thread
-                is_root and not self._is_nobody
-            ),
+            preexec_fn=None if is_in_namespace else functools.partial(dies_with_us, signal.SIGINT),  # noqa: PLW1509
             user=NOBODY if self._is_nobody else None,
             group=NOBODY if self._is_nobody else None,
             extra_groups=[] if self._is_nobody else None,
         )
-
-
-def prepared(is_in_namespace: bool) -> Callable[[], None]:
-    """What happens between fork and exec: never outlive the starter, and not be root."""
-
-    def prepare() -> None:
-        if is_in_namespace:
-            change_number()
-        dies_with_us(signal.SIGINT)
-
-    return prepare
 
 
 if __name__ == "__main__":
