@@ -46,12 +46,15 @@ class Site:
     """What was removed: path and name."""
     resumed: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     """Each stream that was opened: path, and the id after which it was to go on."""
+    held: set[str] = field(default_factory=set[str])
+    """Paths, and after a blank the page after which they ask, whose answers are made at once and sent late."""
     needs_login: bool = False
     is_down: bool = False
     url: str = ""
     news: threading.Condition = field(default_factory=threading.Condition)
     _log: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
     _cuts: int = 0
+    _late: set[str] = field(default_factory=set[str])
 
     def say(self, stream: str, event: str, data: Json) -> None:
         """Tells everyone who follows that stream."""
@@ -85,6 +88,26 @@ class Site:
         """Until so many streams have been opened in all."""
         with self.news:
             assert self.news.wait_for(lambda: len(self.resumed) >= count, timeout=60), self.resumed
+
+    def wait_held(self, place: str) -> None:
+        """Until an answer is made and held there."""
+        with self.news:
+            assert self.news.wait_for(lambda: place in self._late, timeout=60), self.asked
+
+    def release(self, place: str) -> None:
+        """Sends what is held there."""
+        with self.news:
+            self.held.discard(place)
+            self._late.discard(place)
+            self.news.notify_all()
+
+    def hold(self, place: str) -> None:
+        """Returns when the answer may be sent."""
+        with self.news:
+            if place in self.held:
+                self._late.add(place)
+                self.news.notify_all()
+                self.news.wait_for(lambda: place not in self.held, timeout=60)
 
     # -- answers -------------------------------------------------------------------------------------------------------
 
@@ -202,7 +225,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "run/streams":
             self._stream(f"{path} {query['name'][0]}", query)
         else:
-            self._answer(self.site.get(path, query))
+            found = self.site.get(path, query)
+            self.site.hold(" ".join([path, *query.get("after", [])]))
+            self._answer(found)
 
     def do_POST(self) -> None:
         parts = urlsplit(self.path)

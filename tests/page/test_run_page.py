@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from anyio import to_thread
 from playwright.async_api import Page, expect
 
 from tests.page import samples
@@ -133,6 +134,44 @@ async def test_what_happens_now_is_drawn_now(page: Page, site: Site) -> None:
     site.say("run/events", "end", {"status": "completed"})
     await expect(page.locator(".now")).to_contain_text("Completed after 41.5 s. It survived a crash.")
     await expect(page.locator(".live")).to_have_text("ended")
+
+
+def step_began(key: str, number: int) -> dict[str, Any]:
+    """The turn in which a step begins, as the stream tells it."""
+    now = samples.run(ORDER, age=42, turns=20 + number, doing=[{"kind": "step", "name": key, "attempt": 1}])
+    begun = samples.entry(number, 41, None, key, "open")
+    return {**samples.turn(number, 41, "step", {"key": key}), "entries": [begun], "run": now}
+
+
+async def test_a_turn_that_comes_before_the_journal_has_loaded_is_in_it(page: Page, site: Site) -> None:
+    """Promise: what happens between the question for the journal and its answer is shown, after what came before."""
+    site.held.add("run/journal")
+    await open_run(page, site)
+    await to_thread.run_sync(site.wait_held, "run/journal")
+    await expect(page.locator(".live")).to_have_text("live")
+    site.say("run/events", "turn", step_began("receipt", 99))
+    await expect(page.locator(".now")).to_have_text("Step receipt")
+    site.release("run/journal")
+    await expect(page.locator(".journal-row")).to_have_count(len(samples.FACTS) + 1)
+    await expect(page.locator(".journal-row").last).to_contain_text("step asked for receipt")
+
+
+async def test_a_turn_that_comes_while_the_story_loads_again_stays(page: Page, site: Site) -> None:
+    """Promise: an answer that is older than what the page was told takes nothing from the timeline."""
+    await open_run(page, site)
+    await expect(page.locator(".live")).to_have_text("live")
+    site.held.add("run/story")
+    later = samples.story(samples.run(ORDER, turns=23)) | {"exposed": {"progress": "packing"}}
+    site.answers["run/story"] = later
+    claimed = samples.turn(98, 41, "claimed", {"worker": "worker-2"})
+    site.say("run/events", "turn", {**claimed, "entries": [], "run": samples.run(ORDER, turns=23)})
+    await to_thread.run_sync(site.wait_held, "run/story")
+    site.say("run/events", "turn", step_began("receipt", 99))
+    await expect(page.locator(".names a", has_text="receipt")).to_have_count(1)
+    site.release("run/story")
+    await expect(page.locator(".facts")).to_contain_text("progress packing")
+    await expect(page.locator(".now")).to_have_text("Step receipt")
+    await expect(page.locator(".names a", has_text="receipt")).to_have_count(1)
 
 
 ACTS = [

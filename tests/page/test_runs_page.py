@@ -165,6 +165,29 @@ async def test_a_stream_that_begins_later_than_the_list_misses_nothing(page: Pag
     await expect(page.locator(".row").first).to_contain_text("in-between")
 
 
+@pytest.mark.parametrize("is_reset", [False, True], ids=["of the next page", "of the whole list"])
+async def test_what_changes_while_the_list_loads_is_shown(page: Page, site: Site, is_reset: bool) -> None:
+    """Promise: an answer that is older than what the page was told does not hide it."""
+    site.runs[:] = [samples.run(f"old-{number:03d}", age=60 + number) for number in range(150)]
+    late, age, place = ("old-003", 63, "runs") if is_reset else ("old-149", 209, "runs 100")
+    if not is_reset:
+        site.held.add(place)
+    await open_runs(page, site)
+    if is_reset:
+        await expect(page.locator(".list-foot")).to_be_attached()
+        site.held.add(place)
+        site.say(STREAM, "reset", {})
+    await to_thread.run_sync(site.wait_held, place)
+    site.say(STREAM, "runs", {"runs": [samples.run(late, "completed", age=age), samples.run("new", age=1)], "gone": []})
+    await expect(page.locator("[data-run=new]")).to_be_visible()
+    site.release(place)
+    await expect(page.get_by_role("table")).to_have_attribute("aria-rowcount", "152")
+    if not is_reset:
+        await page.evaluate("window.scrollTo(0, document.documentElement.scrollHeight)")
+    await expect(page.locator(f"[data-run={late}]")).to_contain_text("completed")
+    assert not is_reset or (await shown(page))[0] == "new"
+
+
 async def test_keys_walk_the_list(page: Page, site: Site) -> None:
     await open_runs(page, site)
     for key in "jjk":

@@ -26,6 +26,8 @@ export class LiveRun {
   #next = '';
   #isJournalWhole = false;
   #isLoading = false;
+  /** Turns that came in while a page of the journal was on its way: the answer may be older. */
+  #held: Turn[] = [];
   #timer = 0;
   #children = 0;
   #patience = 700;
@@ -46,12 +48,14 @@ export class LiveRun {
   async more(): Promise<void> {
     if (this.#isLoading || this.#isJournalWhole) return;
     this.#isLoading = true;
+    this.#held = [];
     try {
       const [path, query] = ofRun(this.id, 'journal', { limit: String(PAGE), ...(this.#next ? { after: this.#next } : {}) });
       const page = await ask<{ turns: Turn[]; next: string }>(path, { query, signal: this.#controller.signal });
       this.#append(page.turns);
       this.#next = page.next;
       this.#isJournalWhole = !page.next;
+      if (this.#isJournalWhole) this.#append(this.#held);
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -64,7 +68,7 @@ export class LiveRun {
     const story = await ask<Story>(path, { query, signal: this.#controller.signal });
     const known = this.story.value;
     // A turn that came in while this was on its way is newer than the answer.
-    if (known && known.run.turns > story.run.turns) story.run = known.run;
+    if (known && known.run.turns > story.run.turns) Object.assign(story, { run: known.run, timeline: known.timeline });
     this.story.value = story;
     this.problem.value = null;
     if (story.plan) await this.#loadGraph();
@@ -136,6 +140,7 @@ export class LiveRun {
     for (const entry of turn.entries) entries.set(entry.number, entry);
     this.story.value = { ...story, run: turn.run, timeline: [...entries.values()] };
     if (this.#isJournalWhole) this.#append([turn]);
+    else if (this.#isLoading) this.#held.push(turn);
     this.turns.value++;
   }
 

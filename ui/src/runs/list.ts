@@ -15,6 +15,12 @@ const ASKED_ON = 5000;
 /** Rows kept at most: who looks for older ones narrows the filter. */
 export const MOST = 100_000;
 
+interface News {
+  seq: string;
+  runs: Run[];
+  gone?: string[];
+}
+
 export class LiveList {
   readonly rows = signal<readonly Run[]>([]);
   readonly hasLoaded = signal(false);
@@ -30,6 +36,9 @@ export class LiveList {
   #next = '';
   #seq = '';
   #isLoading = false;
+  /** What the stream said while an answer was on its way, which may be older. */
+  #held: News[] = [];
+  #loads = 0;
   #places = new Map<string, number>();
   #stream: Stream | null = null;
   #controller = new AbortController();
@@ -53,13 +62,12 @@ export class LiveList {
     }
     this.#isLoading = true;
     try {
-      const page = await this.#found(this.#next, PAGE);
-      this.#next = page.next;
-      const fresh = page.runs.filter((run) => !this.#places.has(run.id));
-      const start = this.rows.value.length;
-      fresh.forEach((run, place) => this.#places.set(run.id, start + place));
-      this.rows.value = [...this.rows.value, ...fresh];
-      this.isAtEnd.value = !page.next;
+      await this.#take(this.#found(this.#next, PAGE), (page) => {
+        const fresh = page.runs.filter((run) => !this.#places.has(run.id));
+        const start = this.rows.value.length;
+        fresh.forEach((run, place) => this.#places.set(run.id, start + place));
+        this.rows.value = [...this.rows.value, ...fresh];
+      });
     } catch (error) {
       this.#fail(error);
     } finally {
@@ -79,7 +87,7 @@ export class LiveList {
       this.#stream = follow('runs/events', query, {
         opened: connected,
         lost: (problem) => disconnected(problem),
-        message: ({ event, data }) => this.#take(event, data),
+        message: ({ event, data }) => this.#hear(event, data),
       });
     } catch (error) {
       this.#fail(error);
@@ -88,14 +96,26 @@ export class LiveList {
 
   async #first(): Promise<string> {
     this.looked.value = 0;
-    const page = await this.#found('', FIRST);
-    this.#next = page.next;
-    this.#replace(page.runs);
-    this.isAtEnd.value = !page.next;
+    const page = await this.#take(this.#found('', FIRST), ({ runs }) => this.#replace(runs));
     this.hasLoaded.value = true;
     this.problem.value = null;
     this.#seq = page.seq;
     return page.seq;
+  }
+
+  /** Shows an answer once it is here, and on top of it again what the stream said meanwhile. */
+  async #take(coming: Promise<RunList>, show: (page: RunList) => void): Promise<RunList> {
+    this.#loads++;
+    try {
+      const page = await coming;
+      this.#next = page.next;
+      show(page);
+      this.isAtEnd.value = !page.next;
+      for (const { runs, gone = [] } of this.#held) this.#merge(runs, gone);
+      return page;
+    } finally {
+      if (!--this.#loads) this.#held = [];
+    }
   }
 
   /** The next page that has runs. A search may give empty ones: it is asked on for a while, then the reader decides. */
@@ -122,11 +142,12 @@ export class LiveList {
     this.hasLoaded.value = true;
   }
 
-  #take(event: string, data: string): void {
+  #hear(event: string, data: string): void {
     if (event === 'runs') {
-      const { seq, runs, gone = [] } = JSON.parse(data) as { seq: string; runs: Run[]; gone?: string[] };
-      this.#merge(runs, gone);
-      this.#seq = seq;
+      const news = JSON.parse(data) as News;
+      this.#merge(news.runs, news.gone ?? []);
+      if (this.#loads) this.#held.push(news);
+      this.#seq = news.seq;
       this.changes.value++;
     } else if (event === 'reset' || (event === 'hello' && (JSON.parse(data) as { seq: string }).seq !== this.#seq)) {
       // Too much happened, or the stream begins elsewhere than the list ended. A busy store says so again and again.
