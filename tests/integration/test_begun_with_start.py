@@ -270,6 +270,39 @@ async def test_a_caller_who_gives_up_does_not_lose_the_run(still_world: World, i
     assert note.ran == [("r", 1)]
 
 
+async def test_a_late_answer_that_cannot_be_used_frees_its_slot(
+    still_world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Promise: if a run whose caller gave up cannot be taken on, its slot is free again, the log says so, and the
+    comparison with the store takes the run on."""
+    slow = Slow(still_world)
+    slow.slow_run = "r"
+    slow.may_make.set()
+    app = App(workflows=[work], store=slow.store)
+    note.may_end.set()
+    async with app.worker(poll="1h", ttl="3h") as worker:
+        take_on = worker.engine.take_on
+
+        async def fail(*_: object) -> None:
+            raise StoreError("the store is away")
+
+        monkeypatch.setattr(worker.engine, "take_on", fail)
+        starting = asyncio.create_task(app.start(work("r"), id="r", unique="one of its kind"))
+        await still_world.until_set(slow.made)
+        starting.cancel()
+        await asyncio.wait([starting])
+        assert worker.engine.busy == 1
+        slow.may_answer.set()
+        slow.may_compare.set()
+        await still_world.until(lambda: worker.engine.busy == 0)
+        assert "could not be begun at once; it is tried again" in caplog.text
+        monkeypatch.setattr(worker.engine, "take_on", take_on)
+        for _ in range(2):  # an unknown run is taken on when it was seen twice
+            await compared(worker)
+        assert await (await app.get("r", work)).result("30s") == "r"
+    assert note.ran == [("r", 1)]
+
+
 async def test_a_worker_that_stops_waits_for_the_answer(still_world: World) -> None:
     """Promise: a run made in the moment its worker stops is given back, and another worker has it at once."""
     slow = Slow(still_world)

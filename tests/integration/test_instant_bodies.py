@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import App, step, workflow
+from holdfast import App, Hook, step, workflow
+from holdfast.facts import Fact, RunStarted
 from tests.support.world import events
 
 STEPS = 80
@@ -91,6 +92,40 @@ async def test_a_body_does_not_see_what_an_earlier_body_set(tmp_path: Path) -> N
 
     async with App(f"sqlite:///{tmp_path / 'context.db'}", workflows=[asks]) as app, app.worker():
         assert set(await (await app.start(asks())).result()) == {""}
+
+
+async def test_bodies_see_the_workers_context_variables_whoever_starts_the_run(tmp_path: Path) -> None:
+    """Promise: what a web request sets in its context is seen neither by steps nor by hooks: they would see it in the
+    runs of other requests too."""
+    told: set[str] = set()
+
+    class Watches(Hook):
+        def on(self, fact: Fact) -> None:
+            if not isinstance(fact, RunStarted):  # told by whoever starts the run
+                told.add(WORD.get())
+
+    @step
+    async def reads() -> str:
+        return WORD.get()
+
+    @step
+    def reads_in_a_thread() -> str:
+        return WORD.get()
+
+    @workflow
+    async def asks(n: int) -> list[str]:
+        return [WORD.get(), await reads(), await asyncio.to_thread(reads_in_a_thread)]
+
+    async def request(app: App, n: int) -> list[str]:
+        WORD.set(f"request {n}")
+        return await (await app.start(asks(n))).result()
+
+    WORD.set("the worker's")
+    async with App(f"sqlite:///{tmp_path / 'requests.db'}", workflows=[asks], hooks=[Watches()]) as app:
+        async with app.worker():
+            found = await asyncio.gather(*[asyncio.create_task(request(app, n)) for n in range(3)])
+    assert found == [["", "the worker's", "the worker's"]] * 3
+    assert told == {"the worker's"}
 
 
 async def test_an_eager_task_factory_changes_nothing() -> None:

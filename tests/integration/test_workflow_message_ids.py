@@ -233,14 +233,17 @@ async def waits_for_its_child() -> int:
     return await child.result()
 
 
-@pytest.mark.parametrize("id", ["end of c", "ended::c"])
+@pytest.mark.parametrize("id", ["end of c", "ended::c", "undelivered 2:go"])
 async def test_an_id_of_holdfasts_own_messages_is_refused_at_every_door(world: World, id: str) -> None:
-    """Promise: a caller cannot send under the id by which a parent is told of its child's end: the parent would wait
-    forever."""
+    """Promise: a caller cannot send under an id by which Holdfast tells a run of the end of its child, or of a message
+    that was not delivered: the run would wait forever."""
     question = Update[int, int]("question")
     async with world.serving(waits_for_its_child, errand) as app:
         parent = await app.start(waits_for_its_child(), id="p")
-        said = f"{id!r} is an id of Holdfast's own. Choose one that does not begin with 'end of ' or 'ended::'."
+        said = (
+            f"{id!r} is an id of Holdfast's own. "
+            "Choose one that does not begin with 'end of ' or 'ended::' or 'undelivered '."
+        )
         for sent in (
             parent.signal(go, 1, id=id),
             app.publish(Topic[int]("news"), 1, id=id),

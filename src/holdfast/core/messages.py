@@ -63,7 +63,9 @@ END_OF = "end of "
 
 _AFTER = "ended::"
 
-OWN_MESSAGES = (END_OF, _AFTER)
+_UNDELIVERED = "undelivered "
+
+OWN_MESSAGES = (END_OF, _AFTER, _UNDELIVERED)
 """How ids of messages begin that only Holdfast sends."""
 
 
@@ -92,7 +94,7 @@ def undelivered_id(reply: bytes) -> str:
     """The id of the message that tells a run the outcome of one it sent. Of the place in its journal, since it may send
     several messages under one id."""
     settled = _settled.decode(reply)
-    return f"undelivered {settled.ordinal}:{settled.key}"
+    return f"{_UNDELIVERED}{settled.ordinal}:{settled.key}"
 
 
 def with_key(body: bytes, key: str) -> bytes:

@@ -97,7 +97,8 @@ class Bodies:
         self._has_hooks = bool(hooks)
         self.threads: Threads = Threads(threads, "holdfast-step", hooks.idle)
         self.running: set[Body] = set()
-        self._context: contextvars.Context | None = None  # the worker's, of which each body gets a copy
+        self.context: contextvars.Context = contextvars.copy_context()
+        """The worker's context variables, of which each body gets a copy: never those of whoever starts a run."""
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
@@ -116,10 +117,8 @@ class Bodies:
     def start(self, body: Body) -> None:
         """Starts the body. It begins in the next pass of the event loop."""
         self.running.add(body)
-        if self._context is None:
-            self._context = contextvars.copy_context()
-        loop, context = asyncio.get_running_loop(), self._context.copy()
-        body.task = loop.create_task(self._run(body), name=body.scope.key, context=context)
+        loop = asyncio.get_running_loop()
+        body.task = loop.create_task(self._run(body), name=body.scope.key, context=self.context.copy())
 
     def chosen(self, spec: StepSpec) -> StepSpec:
         """The function that runs for a step."""

@@ -364,7 +364,7 @@ class Engine:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs a task beside the sessions for as long as the engine lives."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, context=self.bodies.context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

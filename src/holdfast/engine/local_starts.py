@@ -19,6 +19,7 @@ from holdfast.engine import report
 from holdfast.engine.home import EngineHome
 from holdfast.engine.report import close
 from holdfast.engine.session import Session
+from holdfast.errors import StoreError
 from holdfast.ports.facts import RunFound, Trouble
 from holdfast.ports.journal import Commit, Committed
 from holdfast.ports.runs import Creation, Existing, Filter, Made, NewRun, RunRow
@@ -53,7 +54,7 @@ class Beginnings:
             # Whether a unique value is free is known in the transaction alone: until then no code of the workflow runs.
             may_be_used = is_named or bool(new.started.key)
             if not new.unique and not (may_be_used and await self._is_in_use(new, key_since, is_named)):
-                session, first = self._unborn(new, turn)
+                session, first = engine.bodies.context.run(self._unborn, new, turn)
             worker = engine.worker_id
             ask = partial(engine.store.create, new, key_since=key_since, instance=instance, worker=worker, first=first)
             made = await ask()
@@ -82,21 +83,26 @@ class Beginnings:
             if not isinstance(error, Exception):
                 raise
             return
-        if not isinstance(made, Existing) or (made.run.id, made.run.instance) != (name, instance):
-            await self._settle(made, session, new, instance)
-            return
-        if session is None:
-            await self._engine.take_on([made.run])
-        else:
-            self._lost[name] = session
-            self.found(made.run)
-        self._end(name)
+        try:
+            if not isinstance(made, Existing) or (made.run.id, made.run.instance) != (name, instance):
+                await self._settle(made, session, new, instance)
+            elif session is None:
+                await self._engine.take_on([made.run])
+            else:
+                self._lost[name] = session
+                self.found(made.run)
+        except Exception as error:  # noqa: BLE001 nobody waits for this task; the next comparison takes the run on
+            self._engine.doubt()
+            what = "was started, and could not be begun at once; it is tried again"
+            self._engine.telemetry.tell(Trouble(what, error, run=name, is_known=isinstance(error, StoreError)))
+        finally:
+            self._end(name)
 
     async def _settle(self, made: Creation, session: Session | None, new: NewRun, instance: str) -> None:
         name = new.row.run
         try:
             if session is not None and isinstance(made, Made) and made.first is not None and not self._is_closed:
-                self._born(session, made.run.no, made.first)
+                self._engine.bodies.context.run(self._born, session, made.run.no, made.first)
                 return
             self._discard(session)
             if isinstance(made, Made) and made.run.instance == instance and made.first is None:
