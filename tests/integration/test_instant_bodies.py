@@ -121,9 +121,9 @@ async def test_bodies_see_the_workers_context_variables_whoever_starts_the_run(t
         return await (await app.start(asks(n))).result()
 
     WORD.set("the worker's")
-    async with App(f"sqlite:///{tmp_path / 'requests.db'}", workflows=[asks], hooks=[Watches()]) as app:
-        async with app.worker():
-            found = await asyncio.gather(*[asyncio.create_task(request(app, n)) for n in range(3)])
+    url = f"sqlite:///{tmp_path / 'requests.db'}"
+    async with App(url, workflows=[asks], hooks=[Watches()]) as app, app.worker():
+        found = await asyncio.gather(*[asyncio.create_task(request(app, n)) for n in range(3)])
     assert found == [["", "the worker's", "the worker's"]] * 3
     assert told == {"the worker's"}
 
