@@ -160,7 +160,7 @@ class Session:
     def _perform(self, effects: list[f.Effect]) -> None:
         home = self.home
         for effect in effects:
-            match effect:
+            match effect:  # what every run has comes first: a pattern that does not match takes its time
                 case f.Submit():
                     if effect.where is f.GROUP:  # most
                         home.committer.submit(effect.commit, self._answered)
@@ -176,11 +176,13 @@ class Session:
                 case f.StepEnded():
                     if StepCompleted in home.telemetry.wanted or not isinstance(effect.outcome, Succeeded):
                         report.step_ended(self, effect, self._began.pop(effect.key, None), self.home.clock.now())
+                case f.Ended():
+                    home.on_end(effect.end)
+                case f.Leave():
+                    self._leave(effect)
                 case f.WakeAt():
                     self._alarm = self._alarm or Alarm(home.wheel, self._time_came)
                     self._alarm.set(effect.at)
-                case f.Leave():
-                    self._leave(effect)
                 case f.LookInbox():
                     self._pace.look(len(self.machine.run.waits), lambda: home.fetch_inbox(self))
                 case f.Rest():
@@ -203,8 +205,6 @@ class Session:
                     home.doubt()
                 case f.Close():
                     report.close(home.telemetry, effect.program, self.run.id)
-                case f.Ended():
-                    home.on_end(effect.end)
                 case f.Dropped() | f.GivenBack() | f.Broken():
                     report.told(self, effect)
                 case _:

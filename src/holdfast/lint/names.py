@@ -88,6 +88,8 @@ def name_of(value: Any) -> str:
             return f"random.{value.__name__}"
         if is_a(owner, type):
             return f"{_module(owner)}.{owner.__qualname__}.{value.__name__}"
+        if _module(type(owner)) == "multiprocessing":  # its functions are methods of one object
+            return f"multiprocessing.{value.__name__}"
     if is_a(value, (type, FunctionType, BuiltinFunctionType)):
         return f"{_module(value)}.{value.__qualname__}"
     return ""
@@ -101,6 +103,7 @@ _PUBLIC = {
     "_socket": "socket",
     "asyncio.streams": "asyncio",
     "asyncio.subprocess": "asyncio",
+    "multiprocessing.context": "multiprocessing",
     "pathlib._local": "pathlib",  # Python 3.13
 }
 """Where the members of a module are documented, if not there."""

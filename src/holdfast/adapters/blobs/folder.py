@@ -5,8 +5,8 @@ synced: what has its name is whole, whenever the power goes. Two writers of one 
 will do. A name is 64 hexadecimal digits or it never becomes a path, and what is found under it must be a plain file.
 
 Removing a file races with a writer that finds it and relies on it. So a writer that finds a file updates its time, and
-the collector first moves the file aside and then reads its time: if it is new, the file goes back. A reader that comes
-in between looks aside too. A file may be moved aside between the look for its name and the update of its time, so the
+the collector first moves the file aside, under a name that no other collector uses, and then reads its time: if it is
+new, the file goes back. A reader that comes in between looks aside too. A file may be moved aside between the look for its name and the update of its time, so the
 writer looks again afterwards, and writes the blob anew if the file is gone. Times are those of the store's clock,
 whatever the clocks of the hosts say.
 
@@ -35,6 +35,8 @@ _NAME = re.compile(r"[0-9a-f]{64}")
 _NEW, _ASIDE = ".new", ".aside"
 STRAY = 3600.0
 """Age in seconds at which an unrenamed temporary file counts as left over from a crash."""
+LOOKS = 3
+"""How often a reader looks that finds nothing: collectors may move the file away and back as it looks."""
 
 
 class Folder:
@@ -107,11 +109,7 @@ class Folder:
         if not _NAME.fullmatch(name):
             raise BlobNotFound(f"no blob {name!r} in {self.path}")
         file = self._file(name)
-        data = _read(file)
-        if data is None:
-            data = _read(file.with_suffix(_ASIDE))
-        if data is None:
-            data = _read(file)  # put back in between
+        data = _found(file)
         if data is None:
             self.check()
             raise BlobNotFound(f"no blob {name} in {self.path}")
@@ -125,7 +123,7 @@ class Folder:
         gone = 0
         for name in names:
             file = self._file(name)
-            aside = file.with_suffix(_ASIDE)
+            aside = file.with_suffix(f".{secrets.token_hex(8)}{_ASIDE}")
             with suppress(FileNotFoundError):
                 file.replace(aside)
                 if aside.stat().st_mtime >= before:
@@ -154,7 +152,7 @@ class Folder:
                     file.unlink()
                     gone += 1
                 else:
-                    self._put_back(file, file.with_suffix(""))
+                    self._put_back(file, file.parent / file.name.partition(".")[0])
         return gone
 
     def names(self, part: str, before: float) -> list[str]:
@@ -243,6 +241,22 @@ def _read(file: Path) -> bytes | None:
             return stream.read()
         except OSError as error:
             raise _translated(f"blob {file.name} cannot be read", error) from error
+
+
+def _found(file: Path) -> bytes | None:
+    """Reads a blob, wherever it is; None if it is missing."""
+    for _ in range(LOOKS):
+        for look in (_read, _read_aside):
+            data = look(file)
+            if data is not None:
+                return data
+    return None
+
+
+def _read_aside(file: Path) -> bytes | None:
+    """Reads the file where a collector has moved it; None if it is not aside."""
+    found = (_read(aside) for aside in file.parent.glob(f"{file.name}.*{_ASIDE}"))
+    return next((data for data in found if data is not None), None)
 
 
 def _not_plain(file: Path, error: OSError | None) -> CorruptJournal:

@@ -48,7 +48,12 @@ class Prospect(msgspec.Struct):
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to claim, promote or put off."""
-        return not (self.mine or self.homeless or self.due or self.gated)
+        return not self.mine and self.is_plain
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is nothing to promote, to put off or to let in at a gate."""
+        return not (self.homeless or self.due or self.gated)
 
 
 def survey(ask: Ask, worker: WorkerRow, clock: Clock, now: int) -> Prospect:
@@ -77,7 +82,7 @@ class ClaimRuns:
 
     _takes = True
 
-    def __init__(self, request: ClaimRequest, ahead: Mapping[Share, int]) -> None:
+    def __init__(self, request: ClaimRequest, ahead: Mapping[Share, int], seen: Prospect | None = None) -> None:
         self._worker = request.worker
         self._limit = request.limit
         self._only = request.only
@@ -86,6 +91,7 @@ class ClaimRuns:
         self._put_off: list[tuple[str, str]] = []
         self._suspects: set[int] = set()
         self._request = request
+        self._seen = seen if seen is not None and seen.is_plain else None  # before the transaction
         self._gates: dict[str, QueueGate] = {}
         self.shares: list[Share] = []
         """What the claimed runs competed as, in their order."""
@@ -97,8 +103,14 @@ class ClaimRuns:
         if self._only:
             self._claim_these(transaction)
             return self._answer(transaction, [])
+        if self._seen is not None:
+            claims = self._claim_from(transaction, self._seen)
+            if claims.runs:
+                return claims  # else others were quicker, and there may be runs that were not seen
+        return self._claim_from(transaction, self._prospect(transaction))
+
+    def _claim_from(self, transaction: Transaction, prospect: Prospect) -> Claims:
         now = transaction.now
-        prospect = self._prospect(transaction)
         for queue in prospect.due:
             transaction.run(sql.PROMOTE, (queue, now, PROMOTED_A_CLAIM))
         if prospect.due:
@@ -170,7 +182,7 @@ class ClaimRuns:
         """The candidates in the order of claims, with at most one suspect."""
         held = self._worker.definitions
         suspects = sorted(each for each in candidates if each[2] in self._suspects and each[3] in held)
-        if not transaction.rows(suspects_sql.SUSPECTS_HELD, (self._worker.instance,)):
+        if suspects and not transaction.rows(suspects_sql.SUSPECTS_HELD, (self._worker.instance,)):
             suspects = suspects[1:]
         passed_over = {no for _, _, no, _ in suspects}
         return fair_order(

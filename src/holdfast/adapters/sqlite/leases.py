@@ -11,7 +11,7 @@ from holdfast.adapters.sql.rows import maybe_instant, maybe_micros, worker_row
 from holdfast.adapters.sqlite import lease_operations
 from holdfast.adapters.sqlite import statements as sql
 from holdfast.adapters.sqlite.access import MANY, Access
-from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, survey
+from holdfast.adapters.sqlite.claims import ClaimRuns, DueRuns, Prospect, survey
 from holdfast.adapters.sqlite.connections import NotText, fetch
 from holdfast.adapters.sqlite.heart import SqliteHeart
 from holdfast.core.turn import micros
@@ -33,13 +33,14 @@ class Leasing(Access):
     async def claim(self, request: ClaimRequest) -> Claims:
         """See `ports.leases`. `max_claims` has no effect here: such a run is claimed too."""
         worker, limit, shares = request.worker, request.limit, self._claimers[request.worker.instance]
+        prospect: Prospect | None = None
         if limit <= 0 or not request.only:
             now = micros(self._clock.now())
             with suppress(NotText):  # the writer sets aside what cannot be read
                 prospect = self._read(lambda connection: survey(partial(fetch, connection), worker, self._clock, now))
                 if limit <= 0 or prospect.is_empty:
                     return Claims([], maybe_instant(prospect.next_due))
-        claim = ClaimRuns(request, shares.ahead)
+        claim = ClaimRuns(request, shares.ahead, prospect)
         claims = await self._write(claim, is_large=limit > MANY)
         shares.took(claim.shares)
         return claims

@@ -203,12 +203,43 @@ def test_what_is_put_back_leaves_a_newer_file(folder: Folder, monkeypatch: pytes
     assert [file.name for file in file_of(folder).parent.iterdir()] == [NAME]
 
 
+def test_two_collectors_at_once_leave_what_was_stored_between_them(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Contract: one collector has found a file old and is about to remove it; a writer stores it again; a second
+    collector moves that file aside. The first one removes the old file alone."""
+    folder.put(NAME, DATA, NOW - 1000)
+    replace, unlink = Path.replace, Path.unlink
+    asides: list[Path] = []
+
+    def replaces(file: Path, target: Path) -> Path:
+        moved = replace(file, target)
+        if target.suffix == ".aside":
+            asides.append(target)
+            if len(asides) == 2:  # the second one has moved it: the first one goes on
+                unlink(asides[0])
+        return moved
+
+    def unlinks(file: Path, missing_ok: bool = False) -> None:
+        if file.suffix == ".aside" and len(asides) == 1:
+            folder.put(NAME, DATA, NOW)
+            assert folder.remove([NAME], NOW - 500) == 0
+        else:
+            unlink(file, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "replace", replaces)
+    monkeypatch.setattr(Path, "unlink", unlinks)
+    folder.remove([NAME], NOW - 500)
+    assert folder.get(NAME) == DATA
+    assert [file.name for file in file_of(folder).parent.iterdir()] == [NAME]
+
+
 def test_what_a_crash_left_is_swept(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contract: a file that was never given its name goes when it is old; one that was moved aside goes back."""
     folder.put(NAME, DATA, NOW)
     stray = file_of(folder).parent / "0123.new"
     stray.write_bytes(b"half")
-    file_of(folder).replace(file_of(folder).with_suffix(".aside"))
+    file_of(folder).replace(file_of(folder).with_suffix(".4567.aside"))
     assert folder.get(NAME) == DATA
     assert folder.parts() == [NAME[:2]]
     assert folder.sweep(NAME[:2]) == 0
