@@ -98,7 +98,7 @@ class Bodies:
         self.threads: Threads = Threads(threads, "holdfast-step", hooks.idle)
         self.running: set[Body] = set()
         self.context: contextvars.Context = contextvars.copy_context()
-        """The worker's context variables, of which each body gets a copy: never those of whoever starts a run."""
+        """The worker's context variables, of which each body gets a copy: never those of the task that starts a run."""
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
@@ -113,6 +113,10 @@ class Bodies:
         """Run and key of each abandoned thread that still runs. From any thread."""
         bodies = [body for body in list(self._in_threads) if body.task is not None and body.task.done()]
         return tuple(sorted((body.scope.run, body.scope.key) for body in bodies))
+
+    def begin(self) -> None:
+        """Bodies see the context variables of the caller from now on."""
+        self.context = contextvars.copy_context()
 
     def start(self, body: Body) -> None:
         """Starts the body. It begins in the next pass of the event loop."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import threading
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -136,7 +135,7 @@ class Worker:
         rules = rules_of(named := [*self.registry.components.steps(), *named_by(self.registry.bodies())])
         try:
             await self.surroundings.open([*self._resources, *resources_among(named)])
-            self.engine.bodies.context = contextvars.copy_context()  # with what resources have set
+            self.engine.bodies.begin()  # with what resources have set
             await self._register()
         except BaseException:
             await self.surroundings.close()  # what was opened before
