@@ -6,9 +6,9 @@ will do. A name is 64 hexadecimal digits or it never becomes a path, and what is
 
 Removing a file races with a writer that finds it and relies on it. So a writer that finds a file updates its time, and
 the collector first moves the file aside, under a name that no other collector uses, and then reads its time: if it is
-new, the file goes back. A reader that comes in between looks aside too. A file may be moved aside between the look for its name and the update of its time, so the
-writer looks again afterwards, and writes the blob anew if the file is gone. Times are those of the store's clock,
-whatever the clocks of the hosts say.
+new, the file goes back. A reader that comes in between looks aside too. A file may be moved aside between the look for
+its name and the update of its time, so the writer looks again afterwards, and writes the blob anew if the file is gone.
+Times are those of the store's clock, whatever the clocks of the hosts say.
 
 A folder belongs to one store: a label in it holds the mark by which the store recognises it. So a process knows that
 the path leads to the right folder, wherever a host has mounted it, before it writes anything or reports a blob as lost.
