@@ -1,4 +1,4 @@
-"""An app that is used in a workflow, whose store is not open."""
+"""An app, or the handle of a run, that is used in a workflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Topic, workflow
+from holdfast import App, Run, Signal, Status, Stream, Topic, Update, workflow
 from holdfast.errors import RunFailed
 from holdfast.testing import Sim
 
@@ -16,8 +16,19 @@ news = Topic[str]("news")
 GENERAL = r"an app was used in a workflow.*use start\(…\).*or use the app in a step"
 
 
+HANDLE = r"the handle of run w was used in a workflow.*use signals and children there, or use the handle in a step"
+go = Signal[int]("go")
+ask = Update[int, int]("ask")
+said = Stream[str]("words")
+
+
 @workflow
 async def other() -> None: ...
+
+
+@workflow
+async def waits() -> int:
+    return await go.wait()
 
 
 async def borrow(app: App) -> None:
@@ -49,3 +60,52 @@ def test_an_app_in_a_workflow_is_refused(
         sim.start(uses()).result()
     assert not app.is_open
     assert list(tmp_path.iterdir()) == []
+
+
+async def runs_of(app: App) -> None:
+    async for _ in app.runs():
+        """Nothing: it is refused."""
+
+
+USES: dict[str, tuple[Callable[[App, Run[Any]], Awaitable[Any]], str]] = {
+    "start": (lambda app, _: app.start(other()), r"app\.start\(other\(…\)\) in a workflow.*use start\(other\(…\)\)"),
+    "start_batch": (lambda app, _: app.start_batch(other, []), GENERAL),
+    "get": (lambda app, _: app.get("r"), GENERAL),
+    "publish": (lambda app, _: app.publish(news, "rain"), GENERAL),
+    "runs": (lambda app, _: runs_of(app), GENERAL),
+    "queues": (lambda app, _: app.queues(), GENERAL),
+    "connection": (lambda app, _: borrow(app), GENERAL),
+    "signal": (lambda _, run: run.signal(go, 1), HANDLE),
+    "status": (lambda _, run: run.status(), HANDLE),
+    "cancel": (lambda _, run: run.cancel(), HANDLE),
+    "retry": (lambda _, run: run.retry(), HANDLE),
+    "messages": (lambda _, run: run.messages(), HANDLE),
+    "result": (lambda _, run: run.result(), "in a workflow: await the workflow itself"),
+    "update": (
+        lambda _, run: run.update(ask, 1),
+        r"run\.update\(ask, …\) in a workflow would ask again on every replay",
+    ),
+    "read": (lambda _, run: run.read_now(said), r"run\.read\(\) in a workflow would not replay"),
+}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("verb", USES)
+async def test_an_app_whose_store_is_open_is_refused_too(verb: str, kind: str, tmp_path: Path) -> None:
+    """Promise: a workflow neither reads nor changes the store past its journal, although the store is open in the same
+    process and answers at once."""
+    use, words = USES[verb]
+
+    @workflow
+    async def uses() -> None:
+        await use(app, handles[0])
+
+    app = App("memory://" if kind == "memory" else f"sqlite:///{tmp_path / 'x.db'}", workflows=[other, waits, uses])
+    async with app, app.worker():
+        waiting = await app.start(waits(), id="w")
+        handles = [waiting]
+        with pytest.raises(RunFailed, match=words):
+            await (await app.start(uses())).result("30s")
+        assert await waiting.status() is Status.RUNNING
+        assert await waiting.messages() == []
+        assert [run.id async for run in app.runs(workflow="other")] == []

@@ -25,7 +25,6 @@ from holdfast.authoring.batch.batch_plan import (
     Standing,
 )
 from holdfast.authoring.batch.conductor import ITEMS, PLAN, batch_spec
-from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.place import place
 from holdfast.authoring.script.steps import AnyStep, Step, SyncStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, SyncWorkflow
@@ -39,7 +38,7 @@ from holdfast.core.ids import check_id
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
 from holdfast.core.turn import decode_row
-from holdfast.errors import Conflict, InvalidInput, NotAllowedHere, RunNotFound
+from holdfast.errors import Conflict, InvalidInput, RunNotFound
 from holdfast.turn.payloads import inline
 
 if TYPE_CHECKING:
@@ -161,8 +160,6 @@ async def start_batch(
     how: StartOptions = DEFAULT,
 ) -> Batch[R]:
     """Starts a batch, durable when this returns. Inputs are read and checked one by one before anything is started."""
-    if find_program() is not None:
-        raise NotAllowedHere("app.start_batch(…) in a workflow would start a batch on every replay: use each(…)")
     if not isinstance(workflow, AnyWorkflow | AnyStep):
         raise InvalidInput(f"app.start_batch takes a workflow or step and its inputs, got {workflow!r}")
     make = partial(_call, workflow)

@@ -62,7 +62,7 @@ class ClientRun(Run[R]):
 
     def __init__(self, client: Access, id: str, spec: WorkflowSpec | None) -> None:
         super().__init__(id)
-        self._client = client
+        self._access = client
         self._spec = spec
         self._end: e.ChildEnded | None = None
         self._is_expected = False
@@ -74,11 +74,21 @@ class ClientRun(Run[R]):
     def expect(self) -> None:
         """The run is about to begin in this process, which will report its end."""
         self._is_expected = True
-        self._client.waiting.expect(self)
+        self._access.waiting.expect(self)
 
     def told(self, end: e.ChildEnded) -> None:
         """The run began and ended in this process, with this outcome."""
         self._end = end
+
+    @property
+    def _client(self) -> Access:
+        """The way to the store, except in a workflow."""
+        if find_program() is not None:
+            raise NotAllowedHere(
+                f"the handle of run {self.id} was used in a workflow, which would do the same again on every replay: "
+                "use signals and children there, or use the handle in a step"
+            )
+        return self._access
 
     async def _row(self) -> RunRow:
         row = await self._client.store.get(self.id)
@@ -112,8 +122,8 @@ class ClientRun(Run[R]):
         loop = asyncio.get_running_loop()
         limit = None if timeout is None else parse_duration(timeout, what="timeout").total_seconds()
         until = None if limit is None else loop.time() + limit
-        local = self._client.local
-        waiting = self._client.waiting
+        local = self._access.local
+        waiting = self._access.waiting
         if self._is_expected and self._end is None and waiting.is_quiet and local is not None and local.holds(self.id):
             await asyncio.sleep(0)  # a short run that is alone ends in this pass of the loop: that takes no listener
         if self._end is not None:
@@ -176,7 +186,7 @@ class ClientRun(Run[R]):
         self, update: AnyUpdate[Q, A], value: Q, *, id: str | None = None, timeout: Duration | None = None
     ) -> A:
         """Asks the run and waits for its answer."""
-        return await inquiry.ask(self._client, self.id, self._spec, update, value, id, timeout)
+        return await inquiry.ask(self._access, self.id, self._spec, update, value, id, timeout)
 
     async def _check_accepted(self, name: str, data: bytes) -> None:
         """Refuses a signal that the run would not take. Checks the definition of the handle first; the run may have
@@ -283,13 +293,13 @@ class ClientRun(Run[R]):
         self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: stream_reader.Only = None
     ) -> AsyncIterator[Part[T]]:
         """The parts of a stream, live, until the run ends."""
-        return stream_reader.read(self._client, self.id, stream, after, only)
+        return stream_reader.read(self._access, self.id, stream, after, only)
 
     async def read_now(
         self, stream: Sent[T], *, after: int | Part[Any] | None = None, only: stream_reader.Only = None
     ) -> list[Part[T]]:
         """The parts that exist now, without waiting for more."""
-        return await stream_reader.read_now(self._client, self.id, stream, after, only)
+        return await stream_reader.read_now(self._access, self.id, stream, after, only)
 
     async def follow_turns(self, *, after: int = 0) -> AsyncIterator[Turn]:
         """The journal turn by turn, without secrets."""

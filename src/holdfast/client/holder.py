@@ -39,12 +39,12 @@ class ClientHolder:
     async def client(self) -> Client:
         """The client. Opens the store at first use."""
         self._check_process()
+        if find_program() is not None:
+            raise NotAllowedHere(
+                "an app was used in a workflow, which would do the same again on every replay: use start(…), "
+                "each(…), signals and children there, or use the app in a step"
+            )
         if self._client is None:
-            if find_program() is not None:
-                raise NotAllowedHere(
-                    "an app was used in a workflow, which would do the same again on every replay: use start(…), "
-                    "each(…), signals and children there, or use the app in a step"
-                )
             if self._opening is None:
                 self._opening = asyncio.Lock()
             async with self._opening:
