@@ -27,6 +27,10 @@ async def other() -> None: ...
 
 
 @workflow
+async def one_of_many(n: int) -> None: ...
+
+
+@workflow
 async def waits() -> int:
     return await go.wait()
 
@@ -67,9 +71,14 @@ async def runs_of(app: App) -> None:
         """Nothing: it is refused."""
 
 
+async def parts_of(run: Run[Any]) -> None:
+    async for _ in run.read(said):
+        """Nothing: it is refused."""
+
+
 USES: dict[str, tuple[Callable[[App, Run[Any]], Awaitable[Any]], str]] = {
     "start": (lambda app, _: app.start(other()), r"app\.start\(other\(…\)\) in a workflow.*use start\(other\(…\)\)"),
-    "start_batch": (lambda app, _: app.start_batch(other, []), GENERAL),
+    "start_batch": (lambda app, _: app.start_batch(one_of_many, []), GENERAL),
     "get": (lambda app, _: app.get("r"), GENERAL),
     "publish": (lambda app, _: app.publish(news, "rain"), GENERAL),
     "runs": (lambda app, _: runs_of(app), GENERAL),
@@ -85,7 +94,7 @@ USES: dict[str, tuple[Callable[[App, Run[Any]], Awaitable[Any]], str]] = {
         lambda _, run: run.update(ask, 1),
         r"run\.update\(ask, …\) in a workflow would ask again on every replay",
     ),
-    "read": (lambda _, run: run.read_now(said), r"run\.read\(\) in a workflow would not replay"),
+    "read": (lambda _, run: parts_of(run), r"run\.read\(\) in a workflow would not replay"),
 }
 
 
