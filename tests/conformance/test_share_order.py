@@ -78,6 +78,17 @@ async def played(store: str, steps: list[tuple[str, Any]]) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("store", ["sqlite", "postgresql"])
+async def test_shares_that_come_back_after_long_go_by_their_names(store: str, tmp_path: Path) -> None:
+    """Contract: of two that any new share could be ahead of, it makes no difference which was here last."""
+    steps: list[tuple[str, Any]] = [("rules", {"at_once": 40, "weights": {"s0": 0.5}})]
+    steps += [("make", ("s2", 1)), ("make", ("s0", 1)), ("make", ("s1", 12)), ("make", ("s3", 12)), ("claim", 26)]
+    steps += [("make", ("s2", 1)), ("make", ("s0", 1)), ("claim", 2)]
+    claims = await played(store, steps)
+    assert claims == await played("memory", steps)
+    assert claims[-1] == ["r0027", "r0026"]
+
+
+@pytest.mark.parametrize("store", ["sqlite", "postgresql"])
 @pytest.mark.parametrize("part", range(4))
 async def test_the_stores_let_the_same_runs_in(store: str, part: int, rng: Random, tmp_path: Path) -> None:
     """Contract: claim by claim, whatever comes, ends, is paused or becomes due."""

@@ -262,7 +262,8 @@ $$;
 
 -- These runs begin: advances the times of their shares and of the queue, and uses up the rate. Forgets some shares that are
 -- away and would come back where any new one does: more than begin, so claims keep up. While few shares are in line, those
--- that have no more runs stay there until they are met, and a start of theirs need not write their rows.
+-- that have no more runs stay there until they are met or any new share would come before them: a start of theirs need not
+-- write their rows.
 CREATE OR REPLACE FUNCTION _let_in(
     moment bigint, of_queue text, picked text[], starts bigint[], finishes bigint[]) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -278,6 +279,9 @@ BEGIN
     WHERE name = of_queue RETURNING time INTO reached;
     IF EXISTS (SELECT 1 FROM shares WHERE queue = of_queue AND NOT is_away OFFSET 100) THEN
         PERFORM _leave_line(of_queue, picked);
+    ELSE
+        PERFORM _leave_line(of_queue, ARRAY(
+            SELECT share FROM shares WHERE queue = of_queue AND NOT is_away AND time < reached));
     END IF;
     DELETE FROM shares WHERE (queue, share) IN (
         SELECT queue, share FROM shares WHERE queue = of_queue AND is_away AND time <= reached ORDER BY time
