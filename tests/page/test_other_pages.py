@@ -213,6 +213,20 @@ async def test_a_batch_is_a_field_of_items(page: Page, site: Site) -> None:
     assert [path for path, _, _ in site.posts] == ["batch/cancel"]
 
 
+async def test_a_batch_goes_on_when_the_server_is_back(page: Page, site: Site) -> None:
+    """Promise: the page says that the server is away, and shows what the batch has done since without a reload."""
+    with_batch(site)
+    await page.goto(f"{site.url}/batches")
+    await page.get_by_role("link", name="nightly").click()
+    await expect(page.locator(".counts")).to_contain_text("6 of 10 completed")
+    site.is_down = True
+    await expect(page.locator(".live")).to_contain_text("not connected since")
+    site.answers["batch"]["counts"] |= {"completed": 8, "running": 0}
+    site.is_down = False
+    await expect(page.locator(".counts")).to_contain_text("8 of 10 completed")
+    await expect(page.locator(".live")).to_have_text("live")
+
+
 async def test_pages_without_anything_say_what_to_do(page: Page, site: Site) -> None:
     for name, told in {
         "workflows": "holdfast dashboard MODULE:APP",

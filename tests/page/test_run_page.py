@@ -156,6 +156,16 @@ async def test_a_turn_that_comes_before_the_journal_has_loaded_is_in_it(page: Pa
     await expect(page.locator(".journal-row").last).to_contain_text("step asked for receipt")
 
 
+async def test_a_journal_that_the_server_did_not_give_is_asked_for_again(page: Page, site: Site) -> None:
+    """Promise: a server that is away for a moment while a run is opened leaves no empty journal."""
+    async with page.expect_event("requestfailed"):
+        await page.route("**/run/journal*", lambda route: route.abort())
+        await open_run(page, site)
+    await page.unroute("**/run/journal*")
+    site.cut()
+    await expect(page.locator(".journal-row")).to_have_count(len(samples.FACTS))
+
+
 async def test_a_turn_that_comes_while_the_story_loads_again_stays(page: Page, site: Site) -> None:
     """Promise: an answer that is older than what the page was told takes nothing from the timeline."""
     await open_run(page, site)

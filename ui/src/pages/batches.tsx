@@ -6,6 +6,7 @@ import { Top } from '../parts/frame';
 import { Mark, Pill } from '../parts/mark';
 import { usePolled } from '../parts/polled';
 import { Age, Time, Took } from '../parts/time';
+import { hasNothing, Instead, Trouble } from '../parts/trouble';
 import { Items } from '../run/items';
 import { nav } from '../state/nav';
 import { can } from '../state/me';
@@ -22,12 +23,7 @@ export function Batches() {
   return (
     <>
       <Top title="Batches" />
-      {problem && (
-        <p class="notice is-failed" role="alert">
-          <Mark status="failed" />
-          {problem.message}
-        </p>
-      )}
+      <Trouble problem={problem} />
       {data?.batches.length === 0 && (
         <div class="card empty">
           <h2>No batches yet</h2>
@@ -105,14 +101,7 @@ export function Batch({ id }: { id: string }) {
   const { data, problem } = usePolled<BatchData>('batch', 2000, new URLSearchParams({ id }).toString());
   const [verb, setVerb] = useState('');
   const [reason, setReason] = useState('');
-  if (problem)
-    return (
-      <div class="card empty">
-        <h2>{problem.title}</h2>
-        <p class="text">{plain(problem.detail)}</p>
-      </div>
-    );
-  if (!data) return null;
+  if (hasNothing(data, problem)) return <Instead problem={problem} />;
   const offered = (['pause', 'resume', 'cancel', 'retry'] as const).filter((one) => can(one) && (one === 'retry' ? !isOpen(data) && data.counts.failed + data.counts.cancelled > 0 : one === 'resume' ? data.status === 'paused' : isOpen(data)));
   return (
     <>

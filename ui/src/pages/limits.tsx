@@ -4,9 +4,10 @@ import type { BusyLine, Limit } from '../api/types';
 import { Top } from '../parts/frame';
 import { GateActs, type Rule } from '../parts/gate';
 import { Gauge } from '../parts/gauge';
-import { Mark, Pill } from '../parts/mark';
+import { Pill } from '../parts/mark';
 import { usePolled } from '../parts/polled';
 import { Age, Time } from '../parts/time';
+import { hasNothing, Instead, Trouble } from '../parts/trouble';
 import { now } from '../state/clock';
 import { nav } from '../state/nav';
 import { href } from '../state/route';
@@ -21,12 +22,7 @@ export function Limits() {
   return (
     <>
       <Top title="Limits" />
-      {problem && (
-        <p class="notice is-failed" role="alert">
-          <Mark status="failed" />
-          {problem.message}
-        </p>
-      )}
+      <Trouble problem={problem} />
       {data?.limits.length === 0 && (
         <div class="card empty">
           <h2>No step has a limit</h2>
@@ -47,14 +43,7 @@ export function Limits() {
 
 export function LimitPage({ name }: { name: string }) {
   const { data, problem, load } = usePolled<{ limit: Limit; busiest: BusyLine[] }>('limit', 2000, new URLSearchParams({ name }).toString());
-  if (problem)
-    return (
-      <div class="card empty">
-        <h2>{problem.title}</h2>
-        <p class="text">{plain(problem.detail)}</p>
-      </div>
-    );
-  if (!data) return null;
+  if (hasNothing(data, problem)) return <Instead problem={problem} />;
   return (
     <>
       <Top title={plain(name)} of="limits" />

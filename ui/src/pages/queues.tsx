@@ -7,6 +7,7 @@ import { Gauge } from '../parts/gauge';
 import { Mark, Pill } from '../parts/mark';
 import { Age, Time } from '../parts/time';
 import { usePolled } from '../parts/polled';
+import { hasNothing, Instead, Trouble } from '../parts/trouble';
 import { nav } from '../state/nav';
 import { href } from '../state/route';
 import { plain } from '../text';
@@ -22,12 +23,7 @@ export function Queues() {
   return (
     <>
       <Top title="Queues" />
-      {problem && (
-        <p class="notice is-failed" role="alert">
-          <Mark status="failed" />
-          {problem.message}
-        </p>
-      )}
+      <Trouble problem={problem} />
       {data?.queues.length === 0 && (
         <div class="card empty">
           <h2>No queue has a run or a worker</h2>
@@ -48,14 +44,7 @@ export function Queues() {
 
 export function QueuePage({ name }: { name: string }) {
   const { data, problem, load } = usePolled<{ queue: Queue }>('queue', 2000, new URLSearchParams({ name }).toString());
-  if (problem)
-    return (
-      <div class="card empty">
-        <h2>{problem.title}</h2>
-        <p class="text">{plain(problem.detail)}</p>
-      </div>
-    );
-  if (!data) return null;
+  if (hasNothing(data, problem)) return <Instead problem={problem} />;
   const { queue } = data;
   return (
     <>

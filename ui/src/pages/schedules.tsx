@@ -7,6 +7,7 @@ import { Top } from '../parts/frame';
 import { Mark, Pill } from '../parts/mark';
 import { usePolled } from '../parts/polled';
 import { Time, Took } from '../parts/time';
+import { hasNothing, Instead } from '../parts/trouble';
 import { now } from '../state/clock';
 import { can } from '../state/me';
 import { nav } from '../state/nav';
@@ -251,14 +252,7 @@ function Slots({ schedule, runs }: { schedule: Schedule; runs: Run[] }) {
 
 export function SchedulePage({ name }: { name: string }) {
   const { data, problem } = usePolled<{ schedule: Schedule; runs: Run[] }>('schedule', 2000, new URLSearchParams({ name }).toString());
-  if (problem)
-    return (
-      <div class="card empty">
-        <h2>{problem.title}</h2>
-        <p class="text">{plain(problem.detail)}</p>
-      </div>
-    );
-  if (!data) return null;
+  if (hasNothing(data, problem)) return <Instead problem={problem} />;
   return (
     <>
       <Top title={plain(name)} of="schedules" />

@@ -4,9 +4,10 @@ import type { Met, Worker } from '../api/types';
 import { DoingText } from '../parts/doing';
 import { Top } from '../parts/frame';
 import { LeaseManager } from '../parts/leases';
-import { Mark, Pill } from '../parts/mark';
+import { Pill } from '../parts/mark';
 import { Age } from '../parts/time';
 import { usePolled } from '../parts/polled';
+import { Trouble } from '../parts/trouble';
 import { now } from '../state/clock';
 import { nav } from '../state/nav';
 import { href } from '../state/route';
@@ -25,12 +26,7 @@ export function Workers() {
   return (
     <>
       <Top title="Workers" />
-      {problem && (
-        <p class="notice is-failed" role="alert">
-          <Mark status="failed" />
-          {problem.message}
-        </p>
-      )}
+      <Trouble problem={problem} />
       {data && live === 0 && (
         <div class="card empty">
           <h2>No worker is alive</h2>

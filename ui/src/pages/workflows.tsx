@@ -1,12 +1,12 @@
 // What the app can run: as declared, and how it has gone so far.
 import { useEffect, useState } from 'preact/hooks';
-import { ask, Problem } from '../api/client';
+import { ask } from '../api/client';
 import type { Schema, Stats, Workflow } from '../api/types';
 import { fieldOf, resolve, typeText } from '../form/schema';
 import { Picture } from '../graph/picture';
 import { Top } from '../parts/frame';
-import { Mark } from '../parts/mark';
 import { usePolled } from '../parts/polled';
+import { Trouble } from '../parts/trouble';
 import { nav } from '../state/nav';
 import { href } from '../state/route';
 import { json, plain } from '../text';
@@ -68,15 +68,6 @@ export function WorkflowPage({ name }: { name: string }) {
       ))}
     </>
   );
-}
-
-function Trouble({ problem }: { problem: Problem | null }) {
-  return problem ? (
-    <p class="notice is-failed" role="alert">
-      <Mark status="failed" />
-      <span class="text">{problem.message}</span>
-    </p>
-  ) : null;
 }
 
 function Summary({ workflow, isWhole }: { workflow: Workflow; isWhole?: boolean }) {

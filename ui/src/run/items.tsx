@@ -1,8 +1,9 @@
 // A batch as a field of squares, one for each item; those that failed are also listed in words.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask } from '../api/client';
+import { ask, Problem } from '../api/client';
 import type { Batch, Item } from '../api/types';
 import { Mark } from '../parts/mark';
+import { connected, disconnected } from '../state/connection';
 import { go, href } from '../state/route';
 import { isDark } from '../state/theme';
 import { toastError } from '../state/toasts';
@@ -33,9 +34,15 @@ export function useBatch(id: string, turns: number): { batch: Batch | null; item
         after = answer.next;
       } while (after && all.length < MOST);
       setItems(all);
-      if (!found.ended_at) timer = window.setTimeout(() => setRound((old) => old + 1), 2000);
+      connected();
+      if (!found.ended_at) again();
     };
-    load().catch(toastError);
+    const again = () => (timer = window.setTimeout(() => setRound((old) => old + 1), 2000));
+    load().catch((error: unknown) => {
+      if (!(error instanceof Problem && error.status === 0)) return toastError(error);
+      disconnected(error);
+      again();
+    });
     return () => {
       controller.abort();
       window.clearTimeout(timer);

@@ -92,7 +92,7 @@ export class LiveRun {
         return;
       }
       const [path, query] = ofRun(this.id, 'events', { after: story.seq });
-      this.#stream = follow(path, query, { opened: connected, lost: disconnected, message: ({ event, data }) => this.#take(event, data) });
+      this.#stream = follow(path, query, { opened: () => this.#opened(), lost: disconnected, message: ({ event, data }) => this.#take(event, data) });
       this.#children = window.setInterval(() => {
         if (document.hidden || !this.story.value) return;
         if (this.story.value.children.some(isOpen)) this.#soon();
@@ -106,6 +106,11 @@ export class LiveRun {
         this.#patience = Math.min(LONGEST, this.#patience * 1.5);
       }
     }
+  }
+
+  #opened(): void {
+    connected();
+    if (!this.#seen.size) void this.more(); // the server did not answer the first time
   }
 
   async #loadGraph(): Promise<void> {
