@@ -95,8 +95,8 @@ async def test_a_body_does_not_see_what_an_earlier_body_set(tmp_path: Path) -> N
 
 
 async def test_bodies_see_the_workers_context_variables_whoever_starts_the_run(tmp_path: Path) -> None:
-    """Promise: what a web request sets in its context is seen neither by steps nor by hooks: they would see it in the
-    runs of other requests too."""
+    """Promise: what a web request or a step's body sets in its context is seen neither by other steps nor by hooks: they
+    would see it in the runs of others too."""
     told: set[str] = set()
 
     class Watches(Hook):
@@ -106,11 +106,15 @@ async def test_bodies_see_the_workers_context_variables_whoever_starts_the_run(t
 
     @step
     async def reads() -> str:
-        return WORD.get()
+        seen = WORD.get()
+        WORD.set("a body's")
+        return seen
 
     @step
     def reads_in_a_thread() -> str:
-        return WORD.get()
+        seen = WORD.get()
+        WORD.set("a thread's")
+        return seen
 
     @workflow
     async def asks(n: int) -> list[str]:

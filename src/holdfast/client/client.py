@@ -18,13 +18,14 @@ from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
-from holdfast.client.client_run import ClientRun, view_of
+from holdfast.client.client_run import ClientRun
 from holdfast.client.feed import Feeds
 from holdfast.client.hidden_values import HiddenValues
 from holdfast.client.join import call_with, collected, collected_value, joined_start
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.repeated_message import check_repeat
 from holdfast.client.run_errors import check_error, find_errors, hiding_of, read_errors, without_hidden
+from holdfast.client.run_view import view_of
 from holdfast.client.signal_message import deliver, with_signal
 from holdfast.client.start_options import DEFAULT, IfExists, StartOptions
 from holdfast.client.waiters import Waiting, nowhere

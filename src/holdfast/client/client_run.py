@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from datetime import datetime
 from textwrap import indent
 from typing import Any, TypeVar, cast
 
@@ -20,10 +19,10 @@ from holdfast.client import deletion, inquiry, operator_acts, run_redaction, str
 from holdfast.client.access import Access
 from holdfast.client.lost_holders import lost_runs
 from holdfast.client.run_errors import hiding_of, read_errors, without_hidden
+from holdfast.client.run_view import view_of
 from holdfast.client.signal_message import deliver, signal_message
 from holdfast.core import events as e
 from holdfast.core.acceptance import refusal
-from holdfast.core.doing import decode_doing
 from holdfast.core.durations import Duration, format_duration, parse_duration
 from holdfast.core.failure import Failure
 from holdfast.core.messages import encode_event, ended
@@ -31,7 +30,6 @@ from holdfast.core.redacted import whole
 from holdfast.core.redaction import NOTHING_HIDDEN
 from holdfast.core.specs import WorkflowSpec
 from holdfast.core.status import Status
-from holdfast.core.suspicion import words
 from holdfast.core.turn import Turn, decode_row, last_turn
 from holdfast.errors import (
     InvalidInput,
@@ -364,37 +362,6 @@ def _end_error(end: e.ChildEnded) -> BaseException:
         type=failure.type,
         message=message,
         traceback=failure.traceback,
-    )
-
-
-def view_of(row: RunRow, now: datetime, error: str = "", lost: str = "") -> RunView:
-    """A run's row, for people. `lost`: a note that its worker has gone."""
-    return RunView(
-        id=row.id,
-        workflow=row.workflow,
-        version=row.version,
-        status=row.status,
-        queue=row.queue,
-        priority=row.priority,
-        key=row.key,
-        parent=row.parent,
-        root=row.root,
-        attributes=row.attributes,
-        created_at=row.created_at,
-        started_at=row.started_at,
-        updated_at=row.updated_at,
-        ended_at=row.ended_at,
-        available_at=row.available_at,
-        deadline=row.deadline,
-        worker=row.worker,
-        is_held=bool(row.instance) and row.ended_at is None,
-        epoch=row.epoch,
-        turns=row.next_ordinal - 1,
-        doing=decode_doing(row.doing),
-        note="; ".join(filter(None, (lost, row.note, words(row.suspicion)))),
-        damage=row.damage,
-        seen_at=now,
-        error=error,
     )
 
 

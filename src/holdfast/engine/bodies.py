@@ -86,7 +86,7 @@ class Body(msgspec.Struct, eq=False):
     def _never_began(self, task: asyncio.Task[None]) -> None:
         if not self.has_begun:
             self._bodies.running.discard(self)
-            self.report(self, _stopped(self))
+            self._bodies.context.copy().run(self.report, self, _stopped(self))
 
 
 class Bodies:
@@ -98,7 +98,8 @@ class Bodies:
         self.threads: Threads = Threads(threads, "holdfast-step", hooks.idle)
         self.running: set[Body] = set()
         self.context: contextvars.Context = contextvars.copy_context()
-        """The worker's context variables, of which each body gets a copy: never those of the task that starts a run."""
+        """The worker's context variables: never those of the task that starts a run. Each body gets a copy, and what
+        follows from a start or from an outcome runs in one, since it may concern other runs."""
         self._in_threads: set[Body] = set()
         self.stand_ins: dict[Callable[..., Any], StepSpec] = {}
         """What runs instead of a step's function: fakes, in tests."""
@@ -149,7 +150,7 @@ class Bodies:
         except BaseException as error:  # noqa: BLE001 SystemExit and friends end the step, never the worker
             outcome = classify(error, spec, command.retry)
         self.running.discard(body)
-        body.report(body, outcome)
+        self.context.copy().run(body.report, body, outcome)
         del outcome  # it may hold the error, whose traceback holds this frame
 
     async def _elsewhere(self, spec: StepSpec, body: Body) -> Outcome:

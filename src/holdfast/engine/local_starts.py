@@ -54,7 +54,7 @@ class Beginnings:
             # Whether a unique value is free is known in the transaction alone: until then no code of the workflow runs.
             may_be_used = is_named or bool(new.started.key)
             if not new.unique and not (may_be_used and await self._is_in_use(new, key_since, is_named)):
-                session, first = engine.bodies.context.run(self._unborn, new, turn)
+                session, first = engine.bodies.context.copy().run(self._unborn, new, turn)
             worker = engine.worker_id
             ask = partial(engine.store.create, new, key_since=key_since, instance=instance, worker=worker, first=first)
             made = await ask()
@@ -102,7 +102,7 @@ class Beginnings:
         name = new.row.run
         try:
             if session is not None and isinstance(made, Made) and made.first is not None and not self._is_closed:
-                self._engine.bodies.context.run(self._born, session, made.run.no, made.first)
+                self._engine.bodies.context.copy().run(self._born, session, made.run.no, made.first)
                 return
             self._discard(session)
             if isinstance(made, Made) and made.run.instance == instance and made.first is None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from holdfast.cli.demo.screen import Line, Screen
 from holdfast.cli.demo.verdict import Note, Picture, StepId, recorded_steps
 from holdfast.client.client import Client
-from holdfast.client.client_run import view_of
+from holdfast.client.run_view import view_of
 from holdfast.core.doing import Doing, describe
 from holdfast.core.entry import Entry
 from holdfast.core.timeline import Timeline
