@@ -95,8 +95,8 @@ async def test_a_body_does_not_see_what_an_earlier_body_set(tmp_path: Path) -> N
 
 
 async def test_bodies_see_the_workers_context_variables_whoever_starts_the_run(tmp_path: Path) -> None:
-    """Promise: what a web request or a step's body sets in its context is seen neither by other steps nor by hooks, which
-    would see it in the runs of others too."""
+    """Promise: what a web request or a step's body sets in its context is seen neither by other steps nor by hooks: it
+    would be seen in the runs of others too."""
     told: set[str] = set()
 
     class Watches(Hook):
