@@ -70,8 +70,10 @@ class Leasing(Access):
                 own.seen_at = write.now
             if has_lapsed and takes_back:
                 lease_operations.take_back(write, instance, list(self._tables.runs.values()))
-            runs = sorted(self._tables.runs.values(), key=lambda run: not run.suspicion.is_suspect)  # see `weight`
-            orphans = (run for run in runs if run.instance not in {"", instance} and not self._is_live(run.instance))
+            held = (run for run in self._tables.runs.values() if run.instance not in {"", instance})
+            # Holder by holder, as a database finds them, and suspects first (see `weight`).
+            by_holder = sorted(held, key=lambda run: (run.instance, not run.suspicion.is_suspect))
+            orphans = (run for run in by_holder if not self._is_live(run.instance))
             freed = len(lease_operations.free(write, islice(orphans, frees)))
             holders = {run.instance for run in self._tables.runs.values()} - {"", instance}
             expiries = (self._expiry(x, write.now) if self._is_live(x) else write.now for x in holders)

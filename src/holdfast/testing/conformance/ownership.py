@@ -141,6 +141,17 @@ class OwnershipSuite(Suite):
         heart = world.store.heart("i2", TTL)
         assert [heart.beat(frees=frees).orphaned for _ in passes] == passes
 
+    async def test_a_pass_frees_the_runs_of_one_dead_worker_after_another(self, world: World) -> None:
+        """Contract: in the order of their instances, whichever run is older: all stores recover in the same order."""
+        for run, holder in (("a", "i2"), ("b", "i1"), ("c", "i2"), ("d", "i1")):
+            await world.held_run(run, instance=holder)
+        world.clock.advance(TTL * 2)
+        await world.worker("i3")
+        heart, freed = world.store.heart("i3", TTL), list[str]()
+        while heart.beat(frees=1).orphaned:
+            freed += [run for run in "abcd" if run not in freed and (await world.get(run)).instance == ""]
+        assert freed == ["b", "d", "a", "c"]
+
     @shows("stepflow.C1")
     async def test_a_beat_that_frees_none_still_keeps_its_own(self, world: World) -> None:
         """Contract: `frees=0` turns recovery off and nothing else."""
