@@ -198,6 +198,24 @@ def test_a_durable_turn_says_what_was_written_and_how_many_messages_it_had_not_s
     assert (told.draft.inputs, told.park, told.is_leaving, told.unread) == ([SIGNAL], None, False, 5)
 
 
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_a_turn_is_told_if_it_may_have_something_to_tell(is_plain: bool) -> None:
+    """Contract: the first one, one that parks the run, and each one of a program that waits for more than its steps."""
+    timer = AT + timedelta(hours=1)
+    bench = Bench([run_step("a")], [run_step("b")], [])
+    bench.program.is_plain = is_plain
+    bench.open()
+    bench.said()
+    assert bench.only(f.Turned).is_told
+    bench.lands("a")
+    bench.said()
+    assert bench.only(f.Turned).is_told is not is_plain
+    bench.program.timer = timer
+    bench.lands("b")
+    bench.said()
+    assert (bench.only(f.Turned).park, bench.only(f.Turned).is_told) == (Park(timer), True)
+
+
 def test_a_run_that_is_parked_says_until_when() -> None:
     bench = Bench(program=FakeProgram(has_begun=False, timer=AT + timedelta(hours=1)))
     bench.open()
