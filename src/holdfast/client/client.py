@@ -304,7 +304,7 @@ def _ignore_end(end: e.ChildEnded) -> None:
 
 
 def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
-    """The workflow to start. Raises what is wrong with the call, its options, or the place of the start."""
+    """The workflow to start. Raises what is wrong with the call or its options."""
     if not isinstance(call, Call):
         checked_call(call, "app.start")
     if how.if_exists not in {None, "return", "reject", "replace"}:
@@ -317,7 +317,6 @@ def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
             'if_exists="replace" needs unique=: the open run that has that value is cancelled, and the new one takes '
             "its place"
         )
-    refuse_in_workflow(call)
     return call.spec
 
 

@@ -183,8 +183,10 @@ class LentTransaction:
 
     def give_up(self) -> None:
         """See `ports.transactions`."""
-        with suppress(RuntimeError):  # the store is being closed, and its connections with it
+        try:
             self._threads.submit(self._alone, self._roll_back)
+        except RuntimeError:  # the store was closed, and its threads with it
+            self._alone(self._hang_up)
 
     def interrupt(self) -> None:
         """See `ports.transactions`."""
@@ -220,6 +222,12 @@ class LentTransaction:
         except psycopg.Error:
             self._dialled.close()  # the server rolls back when it notices
         self._end()
+
+    def _hang_up(self) -> None:
+        """The server rolls back when it notices."""
+        if self._is_open:
+            self._dialled.close()
+            self._end()
 
     def _commit(self, turn: Commit | None) -> Settlement:
         if not self._is_open:

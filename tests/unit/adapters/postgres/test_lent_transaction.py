@@ -14,6 +14,7 @@ from holdfast.adapters.postgres.connections import TimedConnection
 from holdfast.ports.transactions import RolledBack
 from holdfast.testing.conformance.world import World
 from tests.chaos.stage import until
+from tests.support.postgres import server_url
 
 
 class Turn:
@@ -94,3 +95,22 @@ async def test_a_failed_statement_that_was_swallowed_is_told_at_the_end(world: W
     settled = await transaction.commit()
     assert isinstance(settled, RolledBack)
     assert "a statement of the transaction had failed" in str(settled.error)
+
+
+async def test_a_loan_that_outlives_its_store_is_hung_up(world: World) -> None:
+    """Promise: what a thread that was left gives up after the store was closed holds no lock on the server: its
+    connection is closed."""
+    transaction = await world.store.transact(is_async=False)
+    (number,) = transaction.connection.execute("SELECT pg_backend_pid()").fetchone() or (0,)
+    await world.store.close()
+    transaction.give_up()
+    assert not transaction.is_open
+    with pytest.raises(psycopg.Error):
+        transaction.connection.execute("SELECT 1")
+    with psycopg.connect(server_url(), autocommit=True) as other:
+
+        def is_gone() -> bool:
+            asked = "SELECT 1 FROM pg_stat_activity WHERE pid = %s"
+            return other.execute(asked, [number]).fetchone() is None
+
+        await until(is_gone, "the server has noticed")
