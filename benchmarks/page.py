@@ -82,7 +82,7 @@ NOTES: dict[str, str] = {
         "event loop for all answers of a transaction; values that the collector need not see; ended runs that are "
         "free without it; a start without a task of its own; an end that returns nothing, since SQLite makes a table "
         "for what an update returns. "
-        "Between a sixth and a quarter is the collector's, since all the runs are in memory at once. "
+        "Between a tenth and a fifth is the collector's, since all the runs are in memory at once. "
         "What is left is spread thinly over "
         "asyncio, the program's own loop, the fold and the codec, as the profile shows. A sync workflow begins a "
         "thread of its own: threads that are used again keep what one body left in them for the next, which saved a "
