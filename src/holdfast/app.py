@@ -22,11 +22,12 @@ from holdfast.authoring.queue import Queue, rules_of
 from holdfast.authoring.registry import Registry, serve
 from holdfast.authoring.schedule import Schedule, definitions_of
 from holdfast.authoring.script.channels import Channel
+from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.resources import Resource
 from holdfast.authoring.script.steps import AnyStep
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.app_verbs import BatchVerbs, CollectVerbs, QueueVerbs, ScheduleVerbs
-from holdfast.client.client import Client, refuse_in_workflow
+from holdfast.client.client import Client
 from holdfast.client.client_run import ClientRun
 from holdfast.client.holder import ClientHolder
 from holdfast.client.pauses import Pauses
@@ -307,7 +308,7 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
         - `signal`: a signal to send with the start, or now if the run exists: `(approved, True)`. With an id,
           `(approved, True, "msg-1")`, a repeated start sends it once
         """
-        refuse_in_workflow(call)
+        _refuse_in_workflow(call)
         how = StartOptions(
             id=id, key=key, delay=delay, deadline=deadline, queue=queue, priority=priority,
             attributes=attributes, connection=connection, if_exists=if_exists, unique=unique, share=share,
@@ -372,3 +373,12 @@ class App(ClientHolder, Questions, BatchVerbs, CollectVerbs, ScheduleVerbs, Queu
     def replace(self, resource: Resource[T], value: T) -> None:
         """Gives steps this value instead of opening the resource. For tests."""
         self._replaced[id(resource)] = value
+
+
+def _refuse_in_workflow(call: Call[Any]) -> None:
+    """Raises `NotAllowedHere` in a workflow, with more advice than any other use of an app there gets."""
+    if find_program() is not None and isinstance(call, Call):
+        raise NotAllowedHere(
+            f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
+            f"start({call.spec.name}(…))"
+        )

@@ -94,14 +94,14 @@ async def test_a_body_does_not_see_what_an_earlier_body_set(tmp_path: Path) -> N
         assert set(await (await app.start(asks())).result()) == {""}
 
 
-async def test_bodies_see_the_workers_context_variables_whoever_starts_the_run(tmp_path: Path) -> None:
+async def test_bodies_and_hooks_see_the_context_variables_of_the_worker(tmp_path: Path) -> None:
     """Promise: what a web request or a step's body sets in its context is seen neither by other steps nor by hooks: it
     would be seen in the runs of others too."""
     told: set[str] = set()
 
     class Watches(Hook):
         def on(self, fact: Fact) -> None:
-            if not isinstance(fact, RunStarted):  # told by whoever starts the run
+            if not isinstance(fact, RunStarted):  # told where the run is started
                 told.add(WORD.get())
 
     @step

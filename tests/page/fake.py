@@ -50,6 +50,8 @@ class Site:
     """Paths, and after a blank the page after which they ask, whose answers are made at once and sent late."""
     needs_login: bool = False
     is_down: bool = False
+    is_busy: bool = False
+    """Whether the proxy before it says that it is away."""
     url: str = ""
     news: threading.Condition = field(default_factory=threading.Condition)
     _log: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
@@ -216,6 +218,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, file.read_bytes(), TYPES[file.suffix[1:]])
         elif self.site.is_down:
             self.close_connection = True
+        elif self.site.is_busy:
+            self._refuse(503, "Service unavailable", "no server")
         elif self.site.needs_login:
             self._refuse(401, "Not signed in", "no credential")
         elif path == "session":

@@ -6,6 +6,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
+import pytest
 from playwright.async_api import Browser, Page, expect
 
 from tests.page import samples
@@ -213,16 +214,17 @@ async def test_a_batch_is_a_field_of_items(page: Page, site: Site) -> None:
     assert [path for path, _, _ in site.posts] == ["batch/cancel"]
 
 
-async def test_a_batch_goes_on_when_the_server_is_back(page: Page, site: Site) -> None:
+@pytest.mark.parametrize("how", ["is_down", "is_busy"])
+async def test_a_batch_goes_on_when_the_server_is_back(page: Page, site: Site, how: str) -> None:
     """Promise: the page says that the server is away, and shows what the batch has done since without a reload."""
     with_batch(site)
     await page.goto(f"{site.url}/batches")
     await page.get_by_role("link", name="nightly").click()
     await expect(page.locator(".counts")).to_contain_text("6 of 10 completed")
-    site.is_down = True
+    setattr(site, how, True)
     await expect(page.locator(".live")).to_contain_text("not connected since")
     site.answers["batch"]["counts"] |= {"completed": 8, "running": 0}
-    site.is_down = False
+    setattr(site, how, False)
     await expect(page.locator(".counts")).to_contain_text("8 of 10 completed")
     await expect(page.locator(".live")).to_have_text("live")
 

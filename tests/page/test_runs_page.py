@@ -11,7 +11,7 @@ from anyio import to_thread
 from playwright.async_api import Page, expect
 
 from tests.page import samples
-from tests.page.fake import Site
+from tests.page.fake import STATUSES, Site
 from tests.support.examples import count
 
 STREAM = "runs/events"
@@ -163,6 +163,19 @@ async def test_a_stream_that_begins_later_than_the_list_misses_nothing(page: Pag
     site.runs.insert(0, samples.run("in-between", age=1))
     site.say(STREAM, "hello", {})
     await expect(page.locator(".row").first).to_contain_text("in-between")
+
+
+async def test_counts_that_the_server_had_kept_are_asked_for_again(page: Page, site: Site) -> None:
+    """Promise: the server keeps counts for a few seconds, so they may be older than the rows; on a store where nothing
+    else happens the page does not show them for good."""
+    await page.clock.install()
+    none = dict.fromkeys(STATUSES, 0)
+    site.answers["runs/counts"] = {"counts": none, "capped": [], "cap": 10_000}
+    await open_runs(page, site)
+    await expect(page.locator(".chip", has_text="failed 0")).to_be_visible()
+    site.answers["runs/counts"] = {"counts": none | {"failed": 1}, "capped": [], "cap": 10_000}
+    await page.clock.fast_forward(10_000)
+    await expect(page.locator(".chip", has_text="failed 1")).to_be_visible()
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["of the next page", "of the whole list"])

@@ -14,7 +14,6 @@ from holdfast.adapters.telemetry.logs import logged
 from holdfast.authoring.handle import Run, RunView
 from holdfast.authoring.registry import Registry
 from holdfast.authoring.script.channels import Channel
-from holdfast.authoring.script.context import find_program
 from holdfast.authoring.script.workflows import AnyWorkflow, Call, checked_call
 from holdfast.client.access import LocalWorker
 from holdfast.client.audit import this_user
@@ -318,15 +317,6 @@ def _checked(call: Call[Any], how: StartOptions) -> WorkflowSpec:
             "its place"
         )
     return call.spec
-
-
-def refuse_in_workflow(call: Call[Any]) -> None:
-    """Raises `NotAllowedHere` in a workflow. Asked before a store is opened, which a workflow cannot do."""
-    if find_program() is not None and isinstance(call, Call):
-        raise NotAllowedHere(
-            f"app.start({call.spec.name}(…)) in a workflow would start a new run on every replay: use "
-            f"start({call.spec.name}(…))"
-        )
 
 
 def _check_topic(channel: Channel[Any], verb: str) -> None:

@@ -5,6 +5,11 @@ export class Problem extends Error {
   constructor(readonly status: number, readonly title: string, readonly detail: string) {
     super(detail || title);
   }
+
+  /** Whether the server, or what lies before or behind it, is away for now: the same question may be answered later. */
+  get isAway(): boolean {
+    return [0, 502, 503, 504].includes(this.status);
+  }
 }
 
 /** Where the page is mounted: index.html lies at its top. */

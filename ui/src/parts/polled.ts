@@ -19,7 +19,7 @@ export function usePolled<T>(path: string, every: number, query = ''): { data: T
         },
         (error: unknown) => {
           if (!(error instanceof Problem)) return;
-          if (error.status === 0) disconnected(error);
+          if (error.isAway) disconnected(error);
           setProblem(error);
         },
       );

@@ -14,7 +14,7 @@ export function Trouble({ problem }: { problem: Problem | null }) {
 
 /** Whether there is nothing to show but the problem. A server that is away for a moment takes nothing from the screen: the
  * frame says that it is. */
-export const hasNothing = <T,>(data: T | null, problem: Problem | null): data is null => !data || (problem !== null && problem.status !== 0);
+export const hasNothing = <T,>(data: T | null, problem: Problem | null): data is null => !data || (problem !== null && !problem.isAway);
 
 /** Instead of a page that has nothing else to show. */
 export function Instead({ problem }: { problem: Problem | null }) {

@@ -39,7 +39,7 @@ export function useBatch(id: string, turns: number): { batch: Batch | null; item
     };
     const again = () => (timer = window.setTimeout(() => setRound((old) => old + 1), 2000));
     load().catch((error: unknown) => {
-      if (!(error instanceof Problem && error.status === 0)) return toastError(error);
+      if (!(error instanceof Problem && error.isAway)) return toastError(error);
       disconnected(error);
       again();
     });

@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from '../api/client';
 import { STATUSES, type Counts, type Queue, type Status, type Workflow } from '../api/types';
+import { useAgain } from '../parts/again';
 import { Mark } from '../parts/mark';
 import { go, hrefWith, parameter, query } from '../state/route';
 import { plain } from '../text';
@@ -16,6 +17,7 @@ export function Filters({ changes, tell }: { changes: number; tell: (total: stri
   chosen.delete('status');
   chosen.delete('error');
   const text = chosen.toString();
+  const again = useAgain(`${text} ${changes}`);
   useEffect(() => {
     const controller = new AbortController();
     ask<Counts>('runs/counts', { query: chosen, signal: controller.signal }).then(
@@ -26,7 +28,7 @@ export function Filters({ changes, tell }: { changes: number; tell: (total: stri
       () => undefined,
     );
     return () => controller.abort();
-  }, [text, changes]);
+  }, [text, changes, again]);
   const statuses = query.value.getAll('status');
   return (
     <div class="chips filters">

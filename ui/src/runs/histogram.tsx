@@ -2,6 +2,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask } from '../api/client';
 import type { Bucket, Histogram as Data, Status } from '../api/types';
+import { useAgain } from '../parts/again';
 import { current } from '../state/clock';
 import { go, hrefWith, parameter } from '../state/route';
 import { clock, count, local, utc } from '../time';
@@ -23,6 +24,7 @@ export function Histogram({ changes, fitting }: { changes: number; fitting: stri
   chosen.delete('until');
   const asked = chosen.toString();
   const text = `${asked}&${range}`;
+  const again = useAgain(`${text} ${changes}`);
   useEffect(() => setCloser(''), [asked]);
   useEffect(() => {
     const controller = new AbortController();
@@ -41,7 +43,7 @@ export function Histogram({ changes, fitting }: { changes: number; fitting: stri
       () => undefined,
     );
     return () => controller.abort();
-  }, [text, changes]);
+  }, [text, changes, again]);
   return (
     <div class="card histogram">
       <div class="legend">

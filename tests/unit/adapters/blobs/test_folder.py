@@ -216,7 +216,7 @@ def test_two_collectors_at_once_leave_what_was_stored_between_them(
         moved = replace(file, target)
         if target.suffix == ".aside":
             asides.append(target)
-            if len(asides) == 2:  # the second one has moved it: the first one goes on
+            if len(asides) == 2:  # as soon as the second collector has moved the file, the first one removes its own
                 unlink(asides[0])
         return moved
 
